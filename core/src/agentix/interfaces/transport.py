@@ -1,0 +1,41 @@
+"""The contract of a transport: moves a finished path somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import BaseModel
+
+from agentix.interfaces.step import Scope, StepContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What arrived."""
+
+    destination: str
+    """Address of what was shipped, without credentials."""
+    files: int
+    bytes: int
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """One way out. A transport named `my-store` is usable as the step `ship_my_store`."""
+
+    scopes: frozenset[Scope]
+    Inputs: type[BaseModel]
+    host_env: tuple[str, ...]
+    """The only variables of the host's environment that its tool gets."""
+
+    async def ship(self, source: Path, inputs: Any, ctx: StepContext) -> Receipt:
+        """Send a path and check that it arrived; safe to repeat, and it never prompts.
+
+        Raises:
+            Exception: It did not arrive; the message tells a permanent error from a passing one.
+        """
+        ...

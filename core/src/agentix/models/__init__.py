@@ -1,0 +1,43 @@
+"""Frozen data that the parts of agentix hand to each other."""
+
+from agentix.models.event import Event, EventKind
+from agentix.models.execution import ExecResult, OutputChunk
+from agentix.models.failure import Boundary, Ended, Failure, FailureCode
+from agentix.models.limits import Limits, Phase, TimeoutRule
+from agentix.models.rollout import AgentResult, Rollout
+from agentix.models.sandbox import (
+    Capability,
+    ImageBuild,
+    Mount,
+    Network,
+    RuntimeMount,
+    SandboxConfig,
+    SandboxInfo,
+)
+from agentix.models.trial import Trial
+from agentix.models.usage import Usage
+
+__all__ = [
+    "AgentResult",
+    "Boundary",
+    "Capability",
+    "Ended",
+    "Event",
+    "EventKind",
+    "ExecResult",
+    "Failure",
+    "FailureCode",
+    "ImageBuild",
+    "Limits",
+    "Mount",
+    "Network",
+    "OutputChunk",
+    "Phase",
+    "Rollout",
+    "RuntimeMount",
+    "SandboxConfig",
+    "SandboxInfo",
+    "TimeoutRule",
+    "Trial",
+    "Usage",
+]

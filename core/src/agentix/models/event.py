@@ -1,0 +1,20 @@
+"""What happens while trials run, for whoever wants to watch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+EventKind = Literal["trial_started", "phase_started", "attempt_failed", "note", "trial_finished"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One thing that happened in one trial."""
+
+    kind: EventKind
+    trial_id: str
+    instance_id: str
+    attempt: int = 1
+    phase: str | None = None
+    message: str | None = None

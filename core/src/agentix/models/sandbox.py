@@ -1,0 +1,121 @@
+"""What a sandbox is asked to be, and what is known of one that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Network = Literal["none", "public", "allowlist"]
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid")
+
+
+class Capability(StrEnum):
+    """One optional behaviour of a provider; what is not declared is refused by name, never ignored."""
+
+    ISOLATION = "isolation"
+    """The sandbox's processes, files and environment are apart from the host's."""
+    IMAGES = "images"
+    """Runs a container image given by name."""
+    IMAGE_BUILD = "image_build"
+    """Builds an image from any Dockerfile."""
+    USERS = "users"
+    """Runs commands as several users."""
+    NETWORK_PUBLIC = "network_public"
+    NETWORK_ALLOWLIST = "network_allowlist"
+    MEMORY_LIMIT = "memory_limit"
+    CPU_LIMIT = "cpu_limit"
+    PIDS_LIMIT = "pids_limit"
+    STORAGE_LIMIT = "storage_limit"
+    GPUS = "gpus"
+    LISTING = "listing"
+    """`list` finds sandboxes that another process made, so that `agentix gc` can delete them."""
+
+
+class ImageBuild(BaseModel):
+    """An image to be built from a Dockerfile."""
+
+    model_config = _FROZEN
+
+    context: Path
+    """The directory that the Dockerfile copies from."""
+    dockerfile: Path | None = None
+    """Defaults to `context/Dockerfile`."""
+    args: dict[str, str] = Field(default_factory=dict)
+    platform: str | None = None
+
+    @property
+    def dockerfile_path(self) -> Path:
+        """The Dockerfile itself."""
+        return self.dockerfile or self.context / "Dockerfile"
+
+
+class Mount(BaseModel):
+    """A host path made visible inside a sandbox."""
+
+    model_config = _FROZEN
+
+    source: Path
+    target: str
+    read_only: bool = True
+
+
+class SandboxConfig(BaseModel):
+    """One sandbox to create. A provider honours every field or refuses it by name."""
+
+    model_config = _FROZEN
+
+    image: str | ImageBuild | None = None
+    bundle: str | None = None
+    workdir: str | None = None
+    """Directory of commands that name none; `None` means the image's own."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Added to the environment of every command."""
+    user: str | None = None
+    """User of commands that name none; `None` means the image's own."""
+    network: Network = "none"
+    allowed_hosts: tuple[str, ...] = ()
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    memory_mb: Annotated[int, Field(gt=0)] | None = None
+    storage_mb: Annotated[int, Field(gt=0)] | None = None
+    pids: Annotated[int, Field(gt=0)] | None = None
+    gpus: Annotated[int, Field(ge=0)] = 0
+    mounts: tuple[Mount, ...] = ()
+    platform: str | None = None
+    build_timeout_s: Annotated[float, Field(gt=0)] | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Run id, trial id and whatever else should identify the sandbox to `list`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxInfo:
+    """A sandbox that exists."""
+
+    id: str
+    provider: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = "/"
+    """Absolute directory inside the sandbox in which commands start."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment of commands before the config's and the call's own variables."""
+    user: str | None = None
+    image_digest: str | None = None
+    created_at: float | None = None
+    """Seconds since the epoch."""
+    notes: tuple[str, ...] = ()
+    """What the user should know once per run, such as a limit that could not be set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeMount:
+    """A base runtime on the host, to be mounted read-only at `/agentix/runtime`."""
+
+    path: Path
+    digest: str
+    argv: tuple[str, ...]
+    """Command that starts the runtime's interpreter, with paths as seen inside the sandbox."""
