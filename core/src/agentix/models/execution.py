@@ -26,12 +26,12 @@ class ExecResult:
 
     @property
     def text(self) -> str:
-        """stdout as UTF-8; undecodable bytes become U+FFFD."""
+        """Stdout as UTF-8; undecodable bytes become U+FFFD."""
         return self.stdout.decode("utf-8", "replace")
 
     @property
     def error_text(self) -> str:
-        """stderr as UTF-8; undecodable bytes become U+FFFD."""
+        """Stderr as UTF-8; undecodable bytes become U+FFFD."""
         return self.stderr.decode("utf-8", "replace")
 
     @property
