@@ -1,0 +1,64 @@
+# make demo    install into .venv, run five small tasks twice, show the results
+# make test    the whole suite          make lint    every gate
+# make bench   measure, write docs/benchmarks.md
+#
+# PYTHON=/path/to/python3.12 chooses the interpreter; VENV=dir another place than .venv.
+
+VENV   ?= .venv
+PYTHON ?=
+JOBS   ?= 2
+SHELL  := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench format clean
+
+BIN := $(VENV)/bin
+DISTS := $(shell sed -n 's/^-e //p' requirements-dev.txt)
+PROJECTS := $(addsuffix /pyproject.toml,$(DISTS))
+SOURCES := $(addsuffix /src,$(DISTS))
+EDITABLE := $(addprefix -e ./,$(DISTS))
+
+help:
+	@sed -n 's/^# //p' Makefile | head -4
+
+demo: $(VENV)/.installed
+	$(BIN)/agentix-run --dataset harbor --dataset-opt path=docs/examples/tasks --agent oracle --provider local --out runs
+	$(BIN)/agentix-run --dataset harbor --dataset-opt path=docs/examples/tasks --agent command \
+	    --agent-opt command=docs/examples/agents/scripted.sh --provider local --out runs
+
+test: $(VENV)/.tools
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup -q $(ARGS)
+
+lint: $(VENV)/.tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python tests/packaging/house.py
+	$(BIN)/lint-imports --no-logo
+	@for src in $(SOURCES); do echo "mypy $$src"; $(BIN)/mypy $$src; done
+	$(BIN)/mypy conftest.py tests/bench tests/packaging/house.py
+	$(BIN)/pyright
+
+bench: $(VENV)/.installed
+	$(BIN)/python tests/bench/all.py
+
+format: $(VENV)/.tools
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# The two stamps tell an install that is as new as every pyproject.toml from one that is not.
+
+$(VENV)/bin/python:
+	@PYTHON='$(PYTHON)' VENV='$(VENV)' bash .ci/venv
+
+$(VENV)/.installed: $(VENV)/bin/python $(PROJECTS)
+	@echo "installing agentix into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE)
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.installed requirements-dev.txt
+	@echo "installing the tools of requirements-dev.txt into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
