@@ -32,8 +32,8 @@ PREAMBLE = """\
 # Benchmarks
 
 Written by `make bench`; every figure was measured in one go, on one machine, at one commit. A *bare loop* does the same
-work without agentix in the same run (for `local`, an interpreter started by bubblewrap alone); a ratio of 1.0 is as fast
-as the bare loop.
+work without agentix in the same run (for `local`, an interpreter started by bubblewrap alone); a ratio of 1.0 is as
+fast as the bare loop.
 
 - machine: {machine}
 - Python {python}, commit {commit}, {seconds:.0f} s in total
