@@ -1,0 +1,71 @@
+"""The kinds of plugin, their entry-point groups and what an object of each kind has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["dataset", "agent", "provider", "step", "transport"]
+"""The five interfaces, which are chosen one by name."""
+
+AnyKind = Literal["dataset", "agent", "provider", "step", "transport", "cli", "hooks"]
+"""Those, and what every installed distribution may add to: commands and lifecycle hooks."""
+
+PLUGIN_API = 1
+"""The version of the contracts. A distribution may declare which ones it is written for (see `compatibility`)."""
+
+CORE = "agentix-rollouts-core"
+
+
+@dataclass(frozen=True)
+class KindSpec:
+    """One kind."""
+
+    group: str
+    interface: str
+    """Name of the interface in `agentix.api`."""
+    members: tuple[str, ...] = ()
+    """What an object of this kind has to have."""
+
+    def missing(self, found: object) -> list[str]:
+        """Those members that an object or a class lacks."""
+        return [name for name in self.members if not hasattr(found, name)]
+
+
+KINDS: Mapping[AnyKind, KindSpec] = {
+    "dataset": KindSpec("agentix.datasets", "Dataset", ("instances", "image", "setup", "score")),
+    "agent": KindSpec("agentix.agents", "Agent", ("solve",)),
+    "provider": KindSpec(
+        "agentix.providers", "SandboxProvider", ("capabilities", "create", "dial", "delete", "list", "session")
+    ),
+    "step": KindSpec("agentix.steps", "Step", ("scopes", "Inputs", "run")),
+    "transport": KindSpec("agentix.transports", "Transport", ("scopes", "Inputs", "host_env", "ship")),
+    "cli": KindSpec("agentix.cli", "a Typer app"),
+    "hooks": KindSpec("agentix.hooks", "hook implementations"),
+}
+
+# Plugins that we publish, so that the error for an absent one can say what to install.
+PUBLISHED: Mapping[tuple[AnyKind, str], str] = {
+    ("provider", "inline"): "agentix-rollouts-inline",
+    ("provider", "local"): "agentix-rollouts-local",
+    ("dataset", "harbor"): "agentix-rollouts-harbor",
+    ("agent", "oracle"): "agentix-rollouts-baseline",
+    ("agent", "nop"): "agentix-rollouts-baseline",
+    ("agent", "command"): "agentix-rollouts-baseline",
+    ("agent", "python"): "agentix-rollouts-baseline",
+}
+
+# Names that the documents speak of and that no published distribution has yet.
+PLANNED: frozenset[tuple[AnyKind, str]] = frozenset(
+    {
+        ("provider", "docker"),
+        ("provider", "k8s"),
+        ("dataset", "swe"),
+        ("dataset", "worlds"),
+        ("agent", "claude-code"),
+        ("transport", "hf"),
+        ("transport", "rclone"),
+        ("transport", "github"),
+    }
+)

@@ -1,0 +1,48 @@
+"""Load one plugin: from a reference and options to an object of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, overload
+
+from agentix.registry.building import build
+from agentix.registry.kinds import Kind
+from agentix.registry.resolving import resolve
+
+if TYPE_CHECKING:
+    from agentix.interfaces import Agent, Dataset, SandboxProvider, Step, Transport
+
+Options = Mapping[str, object] | None
+
+
+@overload
+def load(kind: Literal["dataset"], ref: str, options: Options = None, *, where: str) -> Dataset: ...
+@overload
+def load(kind: Literal["agent"], ref: str, options: Options = None, *, where: str) -> Agent: ...
+@overload
+def load(kind: Literal["provider"], ref: str, options: Options = None, *, where: str) -> SandboxProvider: ...
+@overload
+def load(kind: Literal["step"], ref: str, options: Options = None, *, where: str) -> Step: ...
+@overload
+def load(kind: Literal["transport"], ref: str, options: Options = None, *, where: str) -> Transport: ...
+@overload
+def load(kind: Kind, ref: str, options: Options = None, *, where: str) -> object: ...
+def load(kind: Kind, ref: str, options: Options = None, *, where: str) -> object:
+    """Load the plugin that a reference names.
+
+    Args:
+        kind: What it has to be.
+        ref: `name`, `distribution/name`, `kind:name`, `module:attr` or `./file.py[:attr]`.
+        options: Checked against the plugin's `Config`, which is then the only argument that it is made with.
+        where: The option or the path in a file that the user gave it under, such as `--provider`; an error
+            about an option names `--provider-opt KEY`, or `path.KEY`.
+
+    Raises:
+        ConfigError: The reference or an option is not valid, or what was found is no such plugin.
+        PluginNotFound: Nothing has that name.
+        PluginAmbiguous: Several have it.
+        PluginBroken: It is installed, but its own code fails.
+        PluginIncompatible: It was built for another version of agentix.
+    """
+    place = where.removesuffix("-opt") if where.startswith("--") else where
+    return build(kind, resolve(kind, ref, where=place), dict(options or {}), where=place)
