@@ -1,0 +1,121 @@
+"""Lays out and precompiles the files of a base runtime."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from agentix.bundle.interpreter import Interpreter, shared_libraries, stdlib_files
+from agentix.errors import HostError
+
+MOUNT_POINT = PurePosixPath("/agentix/runtime")
+
+_LIMIT_S = 300
+
+
+def command(interpreter: Interpreter, *, top: PurePosixPath) -> tuple[str, ...]:
+    """What starts the interpreter of the tree that lies at `top`, by its own loader and with no site packages."""
+    executable = str(top / "bin" / interpreter.executable.name)
+    flags = ("-I", "-S", "-B")
+    if interpreter.loader is None:
+        return (executable, *flags)
+    # The loader passes the path that it was given as argv[0], from which the interpreter finds its library;
+    # `--argv0` would say the same and is missing before glibc 2.33.
+    return (str(top / "lib" / interpreter.loader.name), "--library-path", str(top / "lib"), executable, *flags)
+
+
+def lay_out(top: Path, *, interpreter: Interpreter, server: Sequence[tuple[PurePosixPath, Path]]) -> dict[str, int]:
+    """Fill an empty directory with a base runtime.
+
+    Args:
+        top: The directory.
+        interpreter: What to copy.
+        server: Modules to put beside the standard library, each with its place there.
+
+    Returns:
+        The size of each file in bytes, by its place.
+
+    Raises:
+        HostError: The copied interpreter does not start.
+        OSError: A file cannot be written.
+    """
+    stdlib = top / sys.platlibdir / interpreter.stdlib.name
+    # Without this directory the interpreter complains that it lacks its platform's library.
+    (stdlib / "lib-dynload").mkdir(parents=True)
+    _copy(interpreter.executable, top / "bin" / interpreter.executable.name)
+    files = [*stdlib_files(interpreter), *server]
+    extensions = [source for place, source in files if place.suffix == ".so"]
+    libraries, unusable = shared_libraries([interpreter.executable, *extensions])
+    if interpreter.loader is not None:
+        libraries[interpreter.loader.name] = interpreter.loader
+    for place, source in files:
+        if source not in unusable:
+            _copy(source, stdlib / place)
+    for name, library in libraries.items():
+        _copy(library, top / "lib" / name)
+    _compile([stdlib / place for place, _ in files if place.suffix == ".py"], top=top, interpreter=interpreter)
+    _check(top, interpreter=interpreter)
+    return _open_to_readers(top)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755)
+
+
+def _compile(sources: Sequence[Path], *, top: Path, interpreter: Interpreter) -> None:
+    """Write pycs that are never checked against their source: times do not survive a copy."""
+    arguments = ("-q", "--invalidation-mode", "unchecked-hash", "-s", str(top), "-p", str(MOUNT_POINT), "-i", "-")
+    compiler = (*command(interpreter, top=PurePosixPath(top)), "-W", "ignore", "-m", "compileall", *arguments)
+    width = min(4, os.cpu_count() or 1)
+    running = []
+    try:
+        for index in range(width):
+            with tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogateescape") as names:
+                names.writelines(f"{path}\n" for path in sources[index::width])
+                names.seek(0)
+                running.append(
+                    subprocess.Popen(
+                        compiler, stdin=names, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=top
+                    )
+                )
+        # A module that does not compile is a module without a pyc; `_check` finds out what matters.
+        for process in running:
+            process.wait(_LIMIT_S)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def _check(top: Path, *, interpreter: Interpreter) -> None:
+    program = (*command(interpreter, top=PurePosixPath(top)), "-c", "import _socket, select, agentix.runtime")
+    try:
+        run = subprocess.run(program, capture_output=True, check=False, cwd=top, env={}, timeout=_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise HostError(f"the copy of {interpreter.executable} does not end in {_LIMIT_S} s") from error
+    if run.returncode:
+        tail = run.stderr.decode("utf-8", "replace")[-2000:].strip()
+        raise HostError(
+            f"the copy of {interpreter.executable} does not start (exit {run.returncode}): {tail}",
+            hint="run agentix with another Python, or report this with `agentix doctor`",
+        )
+
+
+def _open_to_readers(top: Path) -> dict[str, int]:
+    """Undo what the umask took away, and measure."""
+    sizes = {}
+    for folder, _, names in os.walk(top):
+        here = Path(folder)
+        here.chmod(0o755)
+        for name in names:
+            path = here / name
+            path.chmod(0o755 if here.name in ("bin", "lib") else 0o644)
+            sizes[path.relative_to(top).as_posix()] = path.stat().st_size
+    return sizes
