@@ -1,0 +1,30 @@
+"""Results on disk: the run directory, its records, resuming and reading it again."""
+
+from agentix.records.layout import Layout, check_run_id
+from agentix.records.manifest import Host, Manifest, PlannedInstance, PluginUse, Session
+from agentix.records.record import Record, StepFailure, UsageRecord
+from agentix.records.run import Run, load_run
+from agentix.records.state import INFRA, ResumePlan, RunState, parse_retry
+from agentix.records.trial_files import TrialFile
+from agentix.records.writer import RunWriter
+
+__all__ = [
+    "INFRA",
+    "Host",
+    "Layout",
+    "Manifest",
+    "PlannedInstance",
+    "PluginUse",
+    "Record",
+    "ResumePlan",
+    "Run",
+    "RunState",
+    "RunWriter",
+    "Session",
+    "StepFailure",
+    "TrialFile",
+    "UsageRecord",
+    "check_run_id",
+    "load_run",
+    "parse_retry",
+]

@@ -1,0 +1,197 @@
+"""manifest.json: what a run was asked to do, with what, where, and each time it was resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import platform as this_platform
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agentix.errors import RecordsDamaged
+from agentix.models import TimeoutRule
+from agentix.records.plain import dump_pretty, plain
+from agentix.records.record import utc_now
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_SECRET = re.compile(r"(^|_)(api_?key|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
+
+
+class PluginUse(BaseModel):
+    """A plugin as the user named it."""
+
+    model_config = _FROZEN
+
+    ref: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    sha256: str | None = None
+    """Of the file that the reference names, where it names one."""
+
+    @classmethod
+    def of(cls, ref: str, options: Mapping[str, Any] | None = None, *, sha256: str | None = None) -> PluginUse:
+        """A use whose secret options are kept as a digest only: enough to see that one changed."""
+        kept = {k: _digest(v) if _SECRET.search(k) else plain(v) for k, v in (options or {}).items()}
+        return cls(ref=ref, options=kept, sha256=sha256)
+
+
+class PlannedInstance(BaseModel):
+    """An instance of the plan."""
+
+    model_config = _FROZEN
+
+    id: str
+    sha256: str | None = None
+    """Hash of its content, where the dataset has one."""
+    trials: int | None = None
+    """How many trials of it are planned, where it is another number than the run's."""
+
+
+class Host(BaseModel):
+    """Where a run ran."""
+
+    model_config = _FROZEN
+
+    name: str = Field(default_factory=socket.gethostname)
+    platform: str = Field(default_factory=this_platform.platform)
+    python: str = Field(default_factory=this_platform.python_version)
+    executable: str = Field(default_factory=lambda: sys.executable)
+
+
+class Session(BaseModel):
+    """One time that the run was started or resumed."""
+
+    model_config = _FROZEN
+
+    at: str = Field(default_factory=utc_now)
+    host: Host = Field(default_factory=Host)
+    n_concurrent: int = 1
+    to_run: int = 0
+    """How many trials were still to be run."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    """Differences from the session before, which were forced or do not matter for the results."""
+
+
+class Manifest(BaseModel):
+    """The configuration of a run and its history."""
+
+    model_config = _FROZEN
+
+    schema_version: Literal[1] = 1
+    run_id: str
+    created_at: str = Field(default_factory=utc_now)
+    dataset: PluginUse
+    agent: PluginUse
+    provider: PluginUse
+    model: str | None = None
+    trials: int = 1
+    """Planned trials of every instance."""
+    max_attempts: int = 1
+    retry_on: tuple[str, ...] = ()
+    limits: dict[str, float | int | None] = Field(default_factory=dict)
+    timeouts: dict[str, TimeoutRule] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    """Of agentix, of the distributions that the plugins come from and of the agent."""
+    instances: tuple[PlannedInstance, ...] = ()
+    mixed: tuple[str, ...] = ()
+    """What was changed by force while the run already had results."""
+    sessions: tuple[Session, ...] = ()
+
+    @classmethod
+    def parse(cls, data: bytes, *, where: str) -> Manifest:
+        """Read a manifest.
+
+        Raises:
+            RecordsDamaged: It is not one, or was written by a newer version.
+        """
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise RecordsDamaged(f"{where}: {place}: {first['msg']}", hint="Use another --id.") from None
+
+    def to_bytes(self) -> bytes:
+        """The content of manifest.json."""
+        return dump_pretty(self.model_dump(mode="json"))
+
+    def changes(self, new: Manifest) -> list[str]:
+        """What in `new` makes its results another measurement than this run's, field by field."""
+        return [
+            *_use_changes("dataset", self.dataset, new.dataset),
+            *_use_changes("agent", self.agent, new.agent),
+            *_use_changes("provider", self.provider, new.provider),
+            *_changes("model", self.model, new.model),
+            *_map_changes("limits", self.limits, new.limits),
+            *_map_changes("timeouts", self.timeouts, new.timeouts),
+            *self._case_changes(new),
+        ]
+
+    def version_changes(self, new: Manifest) -> list[str]:
+        """Which distributions have another version in `new`."""
+        return list(_map_changes("versions", self.versions, new.versions))
+
+    def _case_changes(self, new: Manifest) -> Iterator[str]:
+        known = {i.id: i.sha256 for i in self.instances}
+        for instance in new.instances:
+            old = known.get(instance.id)
+            if old is not None and instance.sha256 is not None:
+                yield from _changes(f"case {instance.id} sha256", old[:12], instance.sha256[:12])
+
+    def resumed(self, new: Manifest, *, mixed: list[str]) -> Manifest:
+        """This manifest after a resume with the configuration `new`: nothing that was planned is forgotten."""
+        before = {i.id: i for i in self.instances}
+        after = {i.id: i for i in new.instances}
+        instances = []
+        for name in dict.fromkeys((*before, *after)):
+            old, current = before.get(name), after.get(name)
+            planned = max(
+                0 if old is None else old.trials or self.trials,
+                0 if current is None else current.trials or new.trials,
+            )
+            latest = current or old
+            if latest is not None:
+                trials = None if planned == new.trials else planned
+                instances.append(latest.model_copy(update={"trials": trials}))
+        return new.model_copy(
+            update={
+                "created_at": self.created_at,
+                "instances": tuple(instances),
+                "mixed": tuple(dict.fromkeys((*self.mixed, *mixed))),
+                "sessions": (*self.sessions, *new.sessions),
+            }
+        )
+
+    @property
+    def planned(self) -> int:
+        """How many trials the run consists of."""
+        return sum(i.trials or self.trials for i in self.instances)
+
+
+def _digest(value: object) -> str:
+    return "sha256:" + hashlib.sha256(str(value).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _use_changes(name: str, old: PluginUse, new: PluginUse) -> Iterator[str]:
+    yield from _changes(name, old.ref, new.ref)
+    if old.ref == new.ref:
+        yield from _changes(f"{name} sha256", (old.sha256 or "")[:12] or None, (new.sha256 or "")[:12] or None)
+        yield from _map_changes(f"{name} option", old.options, new.options)
+
+
+def _map_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted({*old, *new}):
+        yield from _changes(f"{name} {key}", plain(old.get(key)), plain(new.get(key)))
+
+
+def _changes(name: str, old: object, new: object) -> Iterator[str]:
+    if old != new:
+        yield f"{name}: {_word(old)} -> {_word(new)}"
+
+
+def _word(value: object) -> str:
+    return "(none)" if value is None else str(value)
