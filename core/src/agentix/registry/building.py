@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from agentix.errors import ConfigError, PluginBroken
 from agentix.registry.importing import blamed
@@ -84,7 +84,7 @@ def _call(
     except ValueError:  # a class in C has no signature to look at
         pass
     with blamed(f"{where}: the {kind} {found.label} was found"):
-        return cast("object", maker(*given))
+        return maker(*given)
 
 
 def _refuse(options: Mapping[str, object], found: Found, why: str, where: str) -> None:

@@ -34,21 +34,13 @@ class FunctionAgent:
         signature = inspect.signature(function)
         if "call_tool" in signature.parameters:
             raise ConfigError(
-                f"{label} is an agent for worlds, {signature}, which this version of agentix has not",
+                f"{label} is an agent for worlds, {signature}; this version of agentix has no worlds yet",
                 where=where,
                 hint=_FORM,
             )
         known = ("model", "context")
         anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-        passes = frozenset(
-            name
-            for name in known
-            if anything
-            or (
-                name in signature.parameters
-                and signature.parameters[name].kind is not inspect.Parameter.POSITIONAL_ONLY
-            )
-        )
+        passes = frozenset(name for name in known if anything or name in signature.parameters)
         try:
             signature.bind(None, None, **dict.fromkeys(passes))
         except TypeError as exc:

@@ -25,22 +25,26 @@ class KindSpec:
     group: str
     interface: str
     """Name of the interface in `agentix.api`."""
-    members: tuple[str, ...] = ()
-    """What an object of this kind has to have."""
+    methods: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
 
     def missing(self, found: object) -> list[str]:
-        """Those members that an object or a class lacks."""
-        return [name for name in self.members if not hasattr(found, name)]
+        """What an object lacks to be of this kind; a class may set its attributes when it is instantiated."""
+        wanted = self.methods if isinstance(found, type) else (*self.methods, *self.attributes)
+        return [name for name in wanted if not hasattr(found, name)]
 
 
 KINDS: Mapping[AnyKind, KindSpec] = {
     "dataset": KindSpec("agentix.datasets", "Dataset", ("instances", "image", "setup", "score")),
     "agent": KindSpec("agentix.agents", "Agent", ("solve",)),
     "provider": KindSpec(
-        "agentix.providers", "SandboxProvider", ("capabilities", "create", "dial", "delete", "list", "session")
+        "agentix.providers",
+        "SandboxProvider",
+        ("create", "dial", "delete", "list", "session"),
+        ("name", "capabilities"),
     ),
-    "step": KindSpec("agentix.steps", "Step", ("scopes", "Inputs", "run")),
-    "transport": KindSpec("agentix.transports", "Transport", ("scopes", "Inputs", "host_env", "ship")),
+    "step": KindSpec("agentix.steps", "Step", ("run",), ("scopes", "Inputs")),
+    "transport": KindSpec("agentix.transports", "Transport", ("ship",), ("scopes", "Inputs", "host_env")),
     "cli": KindSpec("agentix.cli", "a Typer app"),
     "hooks": KindSpec("agentix.hooks", "hook implementations"),
 }

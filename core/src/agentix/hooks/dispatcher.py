@@ -1,0 +1,111 @@
+"""Call the hooks of every plugin, and let none of them break the run."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any
+
+import pluggy
+
+from agentix.errors import PluginError, PluginNotFound
+from agentix.hooks import specs
+from agentix.registry import import_plugin, plugins
+from agentix.registry.importing import blamed, said
+
+STRICT = "AGENTIX_STRICT_PLUGINS"
+"""Environment variable: set to 1, a hook plugin that cannot be loaded is an error instead of a note."""
+
+
+class Hooks:
+    """The hook implementations that a run tells what happens."""
+
+    def __init__(self) -> None:
+        self._plugins = pluggy.PluginManager(specs.PROJECT)
+        self._plugins.add_hookspecs(specs)
+
+    @classmethod
+    def installed(cls) -> tuple[Hooks, list[str]]:
+        """The hooks of every installed distribution.
+
+        Returns:
+            The hooks, and a note for each plugin that could not be loaded.
+
+        Raises:
+            PluginError: One could not be loaded, and `AGENTIX_STRICT_PLUGINS` is 1.
+        """
+        hooks, notes = cls(), []
+        for info in plugins("hooks"):
+            try:
+                found = import_plugin(info)
+                with blamed(f"the hooks {info.label} were found"):
+                    made = found() if inspect.isclass(found) else found
+                notes += hooks.register(made, name=info.label)
+            except PluginError as exc:
+                if os.environ.get(STRICT) == "1":
+                    raise
+                notes.append(exc.message)
+        return hooks, notes
+
+    def register(self, plugin: object, *, name: str) -> list[str]:
+        """Add an object or a module with functions marked `hookimpl`.
+
+        Args:
+            plugin: Whose functions to call.
+            name: How to call it in notes.
+
+        Returns:
+            Notes: what of it cannot be used, and why.
+        """
+        try:
+            registered = self._plugins.register(plugin, name=name)
+        except (pluggy.PluginValidationError, ValueError) as exc:
+            if self._plugins.get_plugin(name) is plugin:
+                self._plugins.unregister(name=name)
+            return [f"hooks of {name} are left out: {exc}"]
+        notes = []
+        for caller in self._plugins.get_hookcallers(plugin) or ():
+            reason = _unusable(caller, name)
+            if not caller.has_spec():
+                notes.append(f"{name} implements {caller.name}, which this version of agentix does not call")
+            elif reason is not None:
+                self._plugins.unregister(name=registered)
+                return [f"hooks of {name} are left out: {caller.name} {reason}"]
+        return notes
+
+    def call(self, name: str, **arguments: Any) -> list[str]:
+        """Tell every plugin.
+
+        Args:
+            name: The hook, such as `agentix_trial_started`.
+            **arguments: All that its specification names.
+
+        Returns:
+            A note for each hook that failed.
+
+        Raises:
+            PluginNotFound: There is no such hook.
+            TypeError: The arguments are not those of its specification.
+        """
+        caller = getattr(self._plugins.hook, name, None)
+        if caller is None or not caller.has_spec():
+            raise PluginNotFound(f"there is no hook {name!r}")
+        if missing := set(caller.spec.argnames) ^ set(arguments):
+            raise TypeError(f"{name}: these arguments are missing or unknown: {', '.join(sorted(missing))}")
+        notes = []
+        for implementation in reversed(caller.get_hookimpls()):
+            try:
+                implementation.function(*(arguments[argument] for argument in implementation.argnames))
+            except (Exception, SystemExit) as exc:  # an observer cannot break a run
+                notes.append(f"hook {name} of {implementation.plugin_name} failed: {said(exc)}")
+        return notes
+
+
+def _unusable(caller: pluggy.HookCaller, name: str) -> str | None:
+    for implementation in caller.get_hookimpls():
+        if implementation.plugin_name == name:
+            if implementation.hookwrapper or implementation.wrapper:
+                return "is a wrapper, and hooks only look on"
+            if inspect.iscoroutinefunction(implementation.function):
+                return "is async, and hooks are plain functions"
+    return None

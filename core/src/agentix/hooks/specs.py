@@ -1,0 +1,61 @@
+"""What the runner tells everyone.
+
+A hook is a plain function that looks on: it returns nothing, changes nothing, and is called in the process
+and the thread of the run, so it has to be quick. Every plugin that implements a hook is called, the one that
+was registered last first. A hook that raises is reported under its plugin's name and the run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from agentix.models import Rollout, Trial
+
+PROJECT = "agentix"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def agentix_run_started(run: Mapping[str, Any]) -> None:
+    """Called once, after the run was planned and before its first trial.
+
+    Args:
+        run: The run's manifest. A resumed run is started again under its old id.
+    """
+
+
+@hookspec
+def agentix_trial_started(trial: Trial) -> None:
+    """Called when a trial has its slot, before a sandbox exists; once, whatever its number of attempts."""
+
+
+@hookspec
+def agentix_trial_finished(trial: Trial, rollout: Rollout) -> None:
+    """Called when a trial has its result, good or bad, before that is on disk.
+
+    A cancelled trial has no result, so this is not called for it.
+    """
+
+
+@hookspec
+def agentix_record_written(record: Mapping[str, Any]) -> None:
+    """Called when the line of a trial is safely in `results.jsonl`.
+
+    Args:
+        record: The line as plain data.
+    """
+
+
+@hookspec
+def agentix_run_finished(summary: Mapping[str, Any]) -> None:
+    """Called once, after the last trial, also where the run stopped early.
+
+    Args:
+        summary: Counts, rates and failure codes of the run.
+    """
