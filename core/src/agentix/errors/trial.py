@@ -20,6 +20,10 @@ class TrialError(AgentixError):
 
     code: ClassVar[str] = "HOST_ERROR"
     default_detail: ClassVar[str | None] = None
+    boundary: str | None = None
+    """The part of the trial that it was attributed to, once the runner has done so."""
+    plugin: str | None = None
+    """The plugin whose code failed, likewise."""
 
     def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)

@@ -4,6 +4,7 @@ from agentix.models.event import Event, EventKind
 from agentix.models.execution import ExecResult, OutputChunk
 from agentix.models.failure import Boundary, Ended, Failure, FailureCode
 from agentix.models.limits import Limits, Phase, TimeoutRule
+from agentix.models.naming import slug, trial_id
 from agentix.models.rollout import AgentResult, Rollout
 from agentix.models.sandbox import (
     Capability,
@@ -40,4 +41,6 @@ __all__ = [
     "TimeoutRule",
     "Trial",
     "Usage",
+    "slug",
+    "trial_id",
 ]
