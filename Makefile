@@ -29,14 +29,17 @@ demo: $(VENV)/.installed
 test: $(VENV)/.tools
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup -q $(ARGS)
 
+# Every gate runs, also after one that failed.
 lint: $(VENV)/.tools
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/python tests/packaging/house.py
-	$(BIN)/lint-imports --no-logo
-	@for src in $(SOURCES); do echo "mypy $$src"; $(BIN)/mypy $$src; done
-	$(BIN)/mypy conftest.py tests/bench tests/packaging/house.py
-	$(BIN)/pyright
+	@failed=0; gate() { printf -- '-- %s\n' "$$*"; $(BIN)/"$$@" || failed=1; }; \
+	gate ruff check --quiet .; \
+	gate ruff format --quiet --check .; \
+	gate python tests/packaging/house.py; \
+	gate lint-imports --no-logo; \
+	for source in $(SOURCES); do gate mypy $$source; done; \
+	gate mypy conftest.py tests/bench tests/docs/snippets.py tests/packaging/house.py; \
+	gate pyright; \
+	exit $$failed
 
 bench: $(VENV)/.installed
 	$(BIN)/python tests/bench/all.py
