@@ -1,0 +1,93 @@
+"""Where the contents of base trees are kept between trials: an object directory in the cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from agentix.bundle import cache_dir
+from agentix.patch.objects import ObjectDir
+
+_DAY_S = 86_400.0
+
+
+class Pruned(NamedTuple):
+    """What pruning removed."""
+
+    files: int
+    bytes: int
+
+
+class BlobStore:
+    """Blobs by name, shared by all runs of one user, so that the trials of one image fetch its files once.
+
+    Every write is a rename, so any number of processes may use it at the same time. It belongs to one user:
+    what another user could write to would decide what a patch is compared with.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.objects = ObjectDir(root / "objects")
+        self.scratch = root / "scratch"
+
+    @classmethod
+    def default(cls) -> BlobStore:
+        """The store in the cache directory."""
+        return cls(cache_dir() / "blobs" / str(os.getuid()))
+
+    def open(self) -> None:
+        """Make the directories."""
+        for path in (self.root, self.objects.path, self.scratch):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def missing(self, blobs: Iterable[str]) -> set[str]:
+        """Those of these blobs that are not in the store; the others are marked as used today."""
+        stale = time.time() - _DAY_S
+        absent = set()
+        for blob in set(blobs):
+            path = self.objects.file(blob)
+            try:
+                status = os.stat(path)  # noqa: PTH116 - called once a file of every tree
+                if status.st_mtime < stale:
+                    os.utime(path)
+            except FileNotFoundError:
+                absent.add(blob)
+                continue
+            if not status.st_size:
+                absent.add(blob)
+        return absent
+
+    def prune(self, *, unused_for_s: float = 7 * _DAY_S) -> Pruned:
+        """Delete what no trial has used for so many seconds, and what killed processes left.
+
+        A blob counts as used when a trial started that needs it, with a resolution of a day: with less
+        than a day plus the length of a trial, what a running trial needs may go, and that trial then fails
+        with a `PatchError`.
+        """
+        before = time.time() - unused_for_s
+        files = size = 0
+        for path in self._stored():
+            with suppress(FileNotFoundError):
+                status = path.stat()
+                if status.st_mtime < before:
+                    path.unlink()
+                    files, size = files + 1, size + status.st_size
+        if self.scratch.is_dir():
+            for path in self.scratch.iterdir():
+                with suppress(FileNotFoundError):
+                    if path.stat().st_mtime < before:
+                        shutil.rmtree(path)
+        return Pruned(files, size)
+
+    def _stored(self) -> Iterator[Path]:
+        if self.objects.path.is_dir():
+            for entry in self.objects.path.iterdir():
+                if entry.is_dir():
+                    yield from entry.iterdir()
+                else:
+                    yield entry
