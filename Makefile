@@ -58,6 +58,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: $(VENV)/bin/python $(PROJECTS)
 	@echo "installing agentix into $(VENV)"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null  # uv makes none
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE)
 	@touch $@
 
