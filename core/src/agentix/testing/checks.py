@@ -58,7 +58,9 @@ class Check:
 
     def irrelevance(self, plugin: object) -> str | None:
         """Why the plugin's declared capabilities leave this check out, or `None`."""
-        declared = getattr(plugin, "capabilities", frozenset())
+        declared: object = getattr(plugin, "capabilities", None)
+        if not isinstance(declared, frozenset | set):
+            declared = frozenset()
         if self.needs is not None and self.needs not in declared:
             return f"the capability {self.needs} is not declared"
         if self.lacks is not None and self.lacks in declared:

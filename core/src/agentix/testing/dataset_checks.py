@@ -36,10 +36,16 @@ class Reference:
 
     def __init__(self, dataset: HasReference) -> None:
         self._dataset = dataset
+        self.absent: str | None = None
+        """Why an instance has no reference answer."""
 
     async def solve(self, sandbox: Any, instance: dict[str, Any], *, model: str | None) -> AgentResult:
         """Play it."""
-        return await self._dataset.reference(sandbox, instance)
+        try:
+            return await self._dataset.reference(sandbox, instance)
+        except EnvFailed as exc:
+            self.absent = exc.message
+            raise
 
 
 class Nothing:
@@ -150,13 +156,10 @@ async def the_reference_passes(dataset: Dataset, case: DatasetCase) -> None:
     """The reference answer of an instance resolves it."""
     if not isinstance(dataset, HasReference):
         not_applicable("it has no reference answers")
-    for rollout in await _rollouts(dataset, Reference(dataset), case):
-        if (
-            rollout.failure is not None
-            and rollout.failure.code == EnvFailed.code
-            and "reference" in (rollout.error or "")
-        ):
-            not_applicable(f"{rollout.instance_id}: {rollout.error}")
+    agent = Reference(dataset)
+    for rollout in await _rollouts(dataset, agent, case):
+        if agent.absent is not None:
+            not_applicable(f"{rollout.instance_id}: {agent.absent}")
         _expect_measured(rollout)
         expect(rollout.resolved, f"{rollout.instance_id}: the reference got {rollout.score}")
 

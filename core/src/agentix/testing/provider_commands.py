@@ -53,7 +53,7 @@ async def bytes_stay_bytes(provider: SandboxProvider, case: ProviderCase) -> Non
 async def config_reaches_commands(provider: SandboxProvider, case: ProviderCase) -> None:
     """Commands get the config's working directory and variables, and a call's own go before them."""
     env = {"AGENTIX_CHECK_A": "config", "AGENTIX_CHECK_B": "config"}
-    async with opened(provider, case.config, env={**case.config.env, **env}, workdir="/tmp") as sandbox:
+    async with opened(provider, case.config, env={**case.config.env, **env}, workdir="/tmp") as sandbox:  # noqa: S108
         result = await sandbox.exec('echo "$AGENTIX_CHECK_A $AGENTIX_CHECK_B"; pwd', env={"AGENTIX_CHECK_B": "call"})
         values, _, directory = result.text.strip().partition("\n")
         expect(values == "config call", f"the variables are {values!r}")

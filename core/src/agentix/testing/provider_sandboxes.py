@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from agentix.interfaces import SandboxProvider
-from agentix.models import SandboxConfig, SandboxInfo
+from agentix.models import ExecResult, SandboxConfig, SandboxInfo
 from agentix.testing.checks import PromiseBroken, expect
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def opened(provider: SandboxProvider, config: SandboxConfig, **changes: ob
 
 async def command_lines(sandbox: Sandbox) -> bytes:
     """The command lines of all processes that the sandbox can see."""
-    result = await sandbox.exec("cat /proc/[0-9]*/cmdline 2>/dev/null; true", timeout_s=20)
+    result: ExecResult = await sandbox.exec("cat /proc/[0-9]*/cmdline 2>/dev/null; true", timeout_s=20)
     if not result.stdout:
         raise PromiseBroken("the sandbox has no /proc")
     return result.stdout

@@ -88,9 +88,8 @@ def _validate(kind: Kind, checks: Sequence[Check], waivers: Mapping[str, str], o
             raise ConfigError(f"a {kind} has no check {name!r}", hint=hint)
     for name, reason in waivers.items():
         if not reason.strip():
-            raise ConfigError(
-                f"the waiver of {name!r} gives no reason", hint="say why the plugin cannot keep the promise"
-            )
+            hint = "say why the plugin cannot keep the promise"
+            raise ConfigError(f"the waiver of {name!r} gives no reason", hint=hint)
 
 
 async def _run(check: Check, plugin: object, case: Any, waiver: str | None) -> CheckResult:
