@@ -13,6 +13,7 @@
     │       ├── RunLocked           another process writes to that run
     │       ├── RunChanged          a run is resumed with another configuration
     │       └── RecordsDamaged      a results file is damaged other than by a torn last line
+    ├── TrajectoryError             a trajectory is not in the ATIF format
     └── TrialError                  one trial failed, for the reason that its code tells
         ├── EnvFailed               ENV_FAILED: the image, the set-up, something the task needs
         │   └── Unsupported         the provider cannot do what the config asks for
@@ -54,6 +55,7 @@ from agentix.errors.usage import (
     RunChanged,
     RunError,
     RunLocked,
+    TrajectoryError,
     UsageError,
 )
 
@@ -77,6 +79,7 @@ __all__ = [
     "RunError",
     "RunLocked",
     "SandboxGone",
+    "TrajectoryError",
     "TrialError",
     "Unsupported",
     "UsageError",

@@ -70,3 +70,7 @@ class RunChanged(RunError):
 
 class RecordsDamaged(RunError):
     """A results file is damaged other than by a torn last line; it was left as it is."""
+
+
+class TrajectoryError(AgentixError):
+    """A trajectory is not in the ATIF format; the message names the place in it."""
