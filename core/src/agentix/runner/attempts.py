@@ -1,0 +1,164 @@
+"""Runs one trial: attempts until one ends with something that is not worth another."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from agentix.errors import TrialError
+from agentix.models import Event, EventKind, Failure, Rollout, Trial
+from agentix.runner.boundary import boundary, described, failure_of
+from agentix.runner.drive import drive
+from agentix.runner.flow import AttemptFlow
+from agentix.runner.outcome import keep_agent_error, one_line, rollout_of
+from agentix.runner.phases import Phases
+from agentix.runner.setting import Setting
+
+FAILURE_FILE = "failure.json"
+
+
+async def run_trial(setting: Setting, trial: Trial) -> Rollout:
+    """The rollout of a trial, whatever happens; only cancellation is raised."""
+    started = time.perf_counter()
+    notes: list[str] = []
+    unreleased: list[str] = []
+    _emit(setting, trial, "trial_started")
+    if setting.hooks is not None:
+        notes += setting.hooks.call("agentix_trial_started", trial=trial)
+    attempt = 1
+    while True:
+        rollout = await _attempt(setting, trial, attempt)
+        unreleased += rollout.unreleased
+        failure = rollout.failure
+        if failure is None or failure.code not in setting.retry_on or attempt == setting.max_attempts:
+            break
+        said = f"attempt {attempt} failed: {one_line(failure)}"
+        _emit(setting, trial, "attempt_failed", attempt=attempt, message=said)
+        notes += [*rollout.notes, said]
+        attempt += 1
+    rollout = dataclasses.replace(
+        rollout,
+        attempts=attempt,
+        notes=(*notes, *rollout.notes),
+        unreleased=tuple(unreleased),
+        duration_s=time.perf_counter() - started,
+    )
+    _emit(setting, trial, "trial_finished", attempt=attempt, message=rollout.error)
+    more = setting.feed.troubles()
+    if setting.hooks is not None:
+        more += setting.hooks.call("agentix_trial_finished", trial=trial, rollout=rollout)
+    return dataclasses.replace(rollout, notes=(*rollout.notes, *more)) if more else rollout
+
+
+async def _attempt(setting: Setting, trial: Trial, attempt: int) -> Rollout:
+    try:
+        with boundary("host"):
+            return await _attempted(setting, trial, attempt)
+    except TrialError as error:
+        failure = failure_of(error)
+        return Rollout(
+            trial.instance_id, error=one_line(failure), trial_id=trial.trial_id, index=trial.index, failure=failure
+        )
+
+
+async def _attempted(setting: Setting, trial: Trial, attempt: int) -> Rollout:
+    log_dir = _log_dir(setting, trial, attempt)
+    instance = _own_copy(trial)
+    with boundary("dataset", plugin=setting.roles.dataset):
+        task_limits = setting.roles.limits(instance)
+    phases = Phases(task=task_limits, run=setting.limits, rules=setting.timeouts)
+    noted: Callable[[str], None] | None = None
+    if setting.feed.watched:
+        phases.started = lambda phase: _emit(setting, trial, "phase_started", attempt=attempt, phase=phase)
+        noted = lambda message: _emit(setting, trial, "note", attempt=attempt, message=message)  # noqa: E731
+    score, failed = None, None
+    async with anyio.create_task_group() as tasks:
+        flow = AttemptFlow(
+            roles=setting.roles,
+            trial=trial,
+            instance=instance,
+            phases=phases,
+            tasks=tasks,
+            attempt=attempt,
+            log_dir=log_dir,
+            noted=noted,
+            told=setting.told,
+        )
+        try:
+            with boundary("host"):
+                score = await drive(setting.roles, flow)
+        except TrialError as error:
+            failed = error
+        await flow.close_all()
+    rollout = rollout_of(flow, score, failed, phases=phases.seconds, version=setting.roles.agent_version)
+    return _kept(flow, rollout)
+
+
+def _kept(flow: AttemptFlow, rollout: Rollout) -> Rollout:
+    """Write what explains the attempt; that it cannot be written changes nothing of the result."""
+    if flow.log_dir is None:
+        return rollout
+    try:
+        keep_agent_error(flow)
+        if rollout.failure is not None:
+            (flow.log_dir / FAILURE_FILE).write_text(_as_json(rollout.failure), encoding="utf-8")
+    except OSError as exc:
+        return dataclasses.replace(rollout, notes=(*rollout.notes, f"{flow.log_dir.name}: {described(exc)}"))
+    return rollout
+
+
+def _as_json(failure: Failure) -> str:
+    return json.dumps(dataclasses.asdict(failure), indent=2) + "\n"
+
+
+def _log_dir(setting: Setting, trial: Trial, attempt: int) -> Path | None:
+    """A new directory for the attempt; what an interrupted run left keeps its own number."""
+    if setting.trial_dir is None:
+        return None
+    parent = setting.trial_dir(trial) / "attempts"
+    parent.mkdir(parents=True, exist_ok=True)
+    number = attempt
+    while True:
+        try:
+            (parent / str(number)).mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return parent / str(number)
+
+
+def _own_copy(trial: Trial) -> dict[str, Any]:
+    """The instance, so that what one attempt does to it is not seen by another."""
+    try:
+        return copy.deepcopy(dict(trial.instance))
+    except Exception:
+        return dict(trial.instance)
+
+
+def _emit(
+    setting: Setting,
+    trial: Trial,
+    kind: EventKind,
+    *,
+    attempt: int = 1,
+    phase: str | None = None,
+    message: str | None = None,
+) -> None:
+    if setting.feed.watched:
+        setting.feed.emit(
+            Event(
+                kind=kind,
+                trial_id=trial.trial_id,
+                instance_id=trial.instance_id,
+                attempt=attempt,
+                phase=phase,
+                message=message,
+            )
+        )

@@ -1,0 +1,267 @@
+"""The steps of one attempt, each with its limit, its timing and its attribution."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyio.abc import TaskGroup
+
+from agentix.errors import EnvFailed, HostError, SandboxGone, TrialError, VerifierError
+from agentix.models import AgentResult, Ended, SandboxConfig, Trial, Usage, slug
+from agentix.runner.answer import Answer
+from agentix.runner.boundary import boundary
+from agentix.runner.collecting import collect
+from agentix.runner.grading import check_score
+from agentix.runner.lease import Lease
+from agentix.runner.phases import Phases
+from agentix.runner.roles import Roles
+from agentix.runner.solving import Solved, run_agent
+
+if TYPE_CHECKING:
+    from agentix.sandbox import Sandbox
+
+
+class AttemptFlow:
+    """What a dataset composes, and what is known of the attempt so far.
+
+    Args:
+        roles: The plugins.
+        trial: What is attempted.
+        instance: The attempt's own copy of the instance.
+        phases: The attempt's clock.
+        tasks: Where the sandboxes are held.
+        attempt: Number of the attempt, from 1.
+        log_dir: Where files are kept.
+        noted: Told each note.
+        told: What providers have said in this run, so that it is said once.
+    """
+
+    def __init__(
+        self,
+        *,
+        roles: Roles,
+        trial: Trial,
+        instance: dict[str, Any],
+        phases: Phases,
+        tasks: TaskGroup,
+        attempt: int = 1,
+        log_dir: Path | None = None,
+        noted: Callable[[str], None] | None = None,
+        told: set[str] | None = None,
+    ) -> None:
+        self.trial = trial
+        self.log_dir = log_dir
+        self.instance = instance
+        self.notes: list[str] = []
+        self.unreleased: list[str] = []
+        self.solved: list[tuple[str | None, Solved]] = []
+        self.skipped: str | None = None
+        self.image_digest: str | None = None
+        self.usage: Usage | None = None
+        self._roles = roles
+        self._phases = phases
+        self._tasks = tasks
+        self._attempt = attempt
+        self._noted = noted
+        self._told = set() if told is None else told
+        self._leases: dict[int, Lease] = {}
+        self._answer = Answer(required=roles.answer_is_patch, phases=phases, note=self.note)
+
+    @property
+    def patch(self) -> str:
+        """What the agent has changed so far; empty before the first `solve`."""
+        return self._answer.patch
+
+    @property
+    def ended(self) -> Ended | None:
+        """What ended the agent: of several runs the last that did not complete, if there is one."""
+        endings = [solved.ended for _, solved in self.solved]
+        return next((e for e in reversed(endings) if e != "completed"), endings[-1] if endings else None)
+
+    @property
+    def agent_error(self) -> TrialError | None:
+        """What to report of the agent where there is no reward."""
+        return next((s.error for _, s in reversed(self.solved) if s.error is not None), None)
+
+    def note(self, message: str) -> None:
+        """Tell the reader of the result something that does not change it."""
+        self.notes.append(message)
+        if self._noted is not None:
+            self._noted(message)
+
+    async def setup(self) -> Sandbox:
+        """Create the agent's sandbox, run the dataset's `setup` and the agent's `prepare` in it."""
+        sandbox = await self._open(None)
+        self.image_digest = sandbox.info.image_digest
+        dataset, agent = self._roles.dataset, self._roles.prepares
+        try:
+            with boundary("dataset", plugin=dataset), self._phases.phase("setup", EnvFailed):
+                ready = await dataset.setup(sandbox, self.instance)
+                if not ready:
+                    said = "" if ready is False else f" (setup returned {ready!r}, not True)"
+                    raise EnvFailed(f"the dataset could not set the task up{said}", detail="setup_failed")
+        except TrialError:
+            self.skipped = "setup_failed"
+            raise
+        if agent is not None:
+            await self._prepare(sandbox)
+        return sandbox
+
+    async def _prepare(self, sandbox: Sandbox) -> None:
+        agent = self._roles.prepares
+        assert agent is not None
+        try:
+            with (
+                boundary("agent", plugin=agent, detail="agent_setup"),
+                self._phases.phase("setup", EnvFailed, detail="agent_setup", name="agent setup"),
+            ):
+                await agent.prepare(sandbox)
+        except TrialError as error:
+            if error.code in ("HOST_ERROR", "ENV_FAILED"):
+                raise
+            # The agent's clock had not started: this must not count as its attempt.
+            failed = EnvFailed(error.message, detail="agent_setup", hint=error.hint)
+            failed.boundary, failed.plugin = error.boundary, error.plugin
+            raise failed from error.__cause__
+
+    async def solve(
+        self,
+        sandbox: Sandbox,
+        *,
+        instruction: str | None = None,
+        user: str | None = None,
+        timeout_s: float | None = None,
+        name: str | None = None,
+    ) -> AgentResult:
+        """Run the agent once, end its processes where it was stopped, and take its patch."""
+        await self._answer.prepare(sandbox)
+        solved = await run_agent(
+            self._roles,
+            sandbox,
+            self.instance,
+            trial=self.trial,
+            phases=self._phases,
+            instruction=instruction,
+            user=user,
+            timeout_s=timeout_s,
+            attempt=self._attempt,
+            log_dir=self._agent_dir(name),
+        )
+        self.solved.append((name, solved))
+        result = solved.result
+        if result.usage is not None:
+            self.usage = result.usage if self.usage is None else self.usage + result.usage
+        if solved.fatal and solved.error is not None:
+            if sandbox.alive:
+                await self._answer.capture(sandbox, result.patch, best_effort=True)
+            raise solved.error
+        if not sandbox.alive and not result.patch:
+            raise SandboxGone("the sandbox was lost while the agent worked")
+        if solved.stopped or (self._roles.answer_is_patch and self.scoring == "fresh"):
+            await self._end_processes(sandbox)
+        await self._answer.capture(sandbox, result.patch)
+        if solved.ended == result.ended or not solved.stopped:
+            return result
+        return AgentResult(
+            patch=result.patch,
+            exit_code=result.exit_code,
+            trajectory=result.trajectory,
+            usage=result.usage,
+            ended=solved.ended,
+            info=result.info,
+        )
+
+    def _agent_dir(self, name: str | None) -> Path | None:
+        if self.log_dir is None or name is None:
+            return self.log_dir
+        place = self.log_dir / slug(name)
+        with boundary("host"):
+            place.mkdir(parents=True, exist_ok=True)
+        return place
+
+    async def _end_processes(self, sandbox: Sandbox) -> None:
+        if sandbox.alive and sandbox.started:
+            with boundary("sandbox"), self._phases.phase("collect", HostError, detail="kill_timeout"):
+                await sandbox.kill_all()
+
+    @property
+    def scoring(self) -> str:
+        """Where the answer is scored, `fresh` or `shared`."""
+        with boundary("dataset", plugin=self._roles.dataset):
+            return self._roles.scoring(self.instance)
+
+    async def collect(self, sandbox: Sandbox, paths: Sequence[str], *, into: str = "artifacts") -> list[Path]:
+        """Copy files and trees out of a sandbox into `log_dir / into`."""
+        if self.log_dir is None or not paths:
+            return []
+        with boundary("sandbox"), self._phases.phase("collect", HostError):
+            return await collect(sandbox, paths, into=self.log_dir / into, note=self.note)
+
+    async def close(self, sandbox: Sandbox) -> None:
+        """Delete a sandbox before the attempt ends; confirmed when this returns."""
+        lease = self._leases.pop(id(sandbox), None)
+        if lease is not None:
+            await self._end(lease)
+
+    def fresh_sandbox(self, config: SandboxConfig | None = None) -> AbstractAsyncContextManager[Sandbox]:
+        """A new sandbox, from the dataset's config by default."""
+        return self._fresh(config)
+
+    @asynccontextmanager
+    async def _fresh(self, config: SandboxConfig | None) -> AsyncIterator[Sandbox]:
+        sandbox = await self._open(config)
+        try:
+            yield sandbox
+        finally:
+            await self.close(sandbox)
+
+    async def score(
+        self,
+        scorer: Callable[[], Awaitable[dict[str, Any]]],
+        *,
+        timeout_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Run a scorer within its limit and check what it returns."""
+        try:
+            with (
+                boundary("scorer", plugin=self._roles.dataset),
+                self._phases.phase("score", VerifierError, task_s=timeout_s),
+            ):
+                return check_score(await scorer())
+        except VerifierError as error:
+            if error.__cause__ is not None and not all(lease.alive for lease in self._leases.values()):
+                lost = SandboxGone("the sandbox was lost while the answer was scored")
+                lost.boundary = "sandbox"
+                raise lost from error.__cause__
+            raise
+
+    async def close_all(self) -> None:
+        """Delete what is still open."""
+        for lease in reversed(list(self._leases.values())):
+            await self._end(lease)
+        self._leases.clear()
+
+    async def _open(self, config: SandboxConfig | None) -> Sandbox:
+        with boundary("dataset", plugin=self._roles.dataset):
+            chosen = self._roles.config(self.instance) if config is None else config
+        lease = Lease(
+            self._roles.provider,
+            chosen.model_copy(update={"labels": {**chosen.labels, **self.trial.labels}}),
+            self._phases,
+        )
+        sandbox = await lease.open(self._tasks)
+        self._leases[id(sandbox)] = lease
+        for note in sandbox.info.notes:
+            if note not in self._told:
+                self._told.add(note)
+                self.note(note)
+        return sandbox
+
+    async def _end(self, lease: Lease) -> None:
+        await lease.close()
+        if not lease.released and lease.sandbox is not None:
+            self.unreleased.append(lease.sandbox.id)
+            self.note(f"sandbox {lease.sandbox.id} could not be deleted: {lease.trouble}")

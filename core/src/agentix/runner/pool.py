@@ -1,0 +1,96 @@
+"""Runs trials side by side, each pulled only when there is room for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agentix.models import Rollout, Trial
+from agentix.runner.attempts import run_trial
+from agentix.runner.breaker import Breaker
+from agentix.runner.setting import Setting
+
+
+class Pool:
+    """At most `n_concurrent` workers, each of which runs one trial after the other.
+
+    Args:
+        setting: What the trials share.
+        trials: Pulled lazily, from one place.
+        deliver: Given each rollout when it is kept; the slot is free when it returns.
+    """
+
+    def __init__(
+        self, setting: Setting, trials: Iterable[Trial], deliver: Callable[[Trial, Rollout], Awaitable[None]]
+    ) -> None:
+        self.stopped: str | None = None
+        """Why no more trials were started before all had been."""
+        self._setting = setting
+        self._trials: Iterator[Trial] | None = iter(trials)
+        self._deliver = deliver
+        self._breaker = Breaker(setting.stop_after)
+        self._error: Exception | None = None
+        self._workers = 0
+        self._done = anyio.Event()
+
+    def stop(self, reason: str) -> None:
+        """Start no more trials; those that run go on to their end."""
+        if self.stopped is None:
+            self.stopped = reason
+        self._trials = None
+
+    async def run(self) -> None:
+        """Run all trials.
+
+        Raises:
+            Exception: What the source of the trials or `on_result` raised, after the running trials have ended.
+        """
+        async with anyio.create_task_group() as tasks:
+            if self._setting.feed.watched:
+                tasks.start_soon(self._setting.feed.run)
+            self._workers = 1
+            tasks.start_soon(self._work, tasks)
+            await self._done.wait()
+            await self._setting.feed.delivered()
+            tasks.cancel_scope.cancel()
+        if self._error is not None:
+            raise self._error
+
+    async def _work(self, tasks: TaskGroup) -> None:
+        try:
+            while (trial := self._next()) is not None:
+                # Each worker starts the next one, so that thousands do not all start in one turn of the loop.
+                if self._workers < self._setting.n_concurrent and self._trials is not None:
+                    self._workers += 1
+                    tasks.start_soon(self._work, tasks)
+                rollout = await run_trial(self._setting, trial)
+                reason = self._breaker.reason(rollout)
+                if reason is not None:
+                    self.stop(reason)
+                try:
+                    await self._setting.keep(rollout, trial)
+                except Exception as exc:
+                    self._fail(exc)
+                await self._deliver(trial, rollout)
+        finally:
+            self._workers -= 1
+            if self._workers == 0:
+                self._done.set()
+
+    def _next(self) -> Trial | None:
+        if self._trials is None:
+            return None
+        try:
+            return next(self._trials)
+        except StopIteration:
+            self._trials = None
+        except Exception as exc:
+            self._fail(exc)
+        return None
+
+    def _fail(self, exc: Exception) -> None:
+        if self._error is None:
+            self._error = exc
+        self._trials = None

@@ -1,0 +1,108 @@
+"""What a dataset and an agent can do beyond the least, found out once a run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from agentix.errors import UsageError
+from agentix.interfaces import (
+    Agent,
+    ChoosesScoring,
+    ConfiguresSandbox,
+    Dataset,
+    Drives,
+    HasArtifacts,
+    HasInstruction,
+    HasLimits,
+    Prepares,
+    SandboxProvider,
+    Scoring,
+)
+from agentix.models import Limits, SandboxConfig
+
+_DATASET = ("image", "setup", "score")
+_AGENT = ("solve",)
+_PROVIDER = ("session",)
+
+
+class Roles:
+    """The three plugins of a run.
+
+    Raises:
+        UsageError: One of them lacks a method that every such plugin has.
+    """
+
+    def __init__(self, dataset: Dataset, agent: Agent, provider: SandboxProvider) -> None:
+        _require(dataset, "dataset", _DATASET)
+        _require(agent, "agent", _AGENT)
+        _require(provider, "provider", _PROVIDER)
+        self.dataset = dataset
+        self.agent = agent
+        self.provider = provider
+        self.takes_context = _takes_context(agent)
+        self.prepares = agent if isinstance(agent, Prepares) else None
+        self.drives = dataset if isinstance(dataset, Drives) else None
+        version = getattr(agent, "version", None)
+        self.agent_version = version if isinstance(version, str) else None
+        self.answer_is_patch = getattr(dataset, "answer", "patch") != "state"
+        self._configures = dataset if isinstance(dataset, ConfiguresSandbox) else None
+        self._scoring = dataset if isinstance(dataset, ChoosesScoring) else None
+        self._instruction = dataset if isinstance(dataset, HasInstruction) else None
+        self._limits = dataset if isinstance(dataset, HasLimits) else None
+        self._artifacts = dataset if isinstance(dataset, HasArtifacts) else None
+
+    def config(self, instance: dict[str, Any]) -> SandboxConfig:
+        """The sandbox that the dataset wants, with its image."""
+        config = SandboxConfig() if self._configures is None else self._configures.sandbox_config(instance)
+        if config.image is None:
+            image = self.dataset.image(instance)
+            if image:
+                config = config.model_copy(update={"image": image})
+        return config
+
+    def scoring(self, instance: dict[str, Any]) -> Scoring:
+        """Where the answer is scored."""
+        return "fresh" if self._scoring is None else self._scoring.scoring(instance)
+
+    def limits(self, instance: dict[str, Any]) -> Limits | None:
+        """The task's own limits."""
+        return None if self._limits is None else self._limits.limits(instance)
+
+    def artifacts(self, instance: dict[str, Any]) -> Sequence[str]:
+        """What to keep from the agent's sandbox."""
+        return () if self._artifacts is None else self._artifacts.artifacts(instance)
+
+    def instruction(self, instance: dict[str, Any]) -> str:
+        """What to ask of the agent."""
+        if self._instruction is not None:
+            return self._instruction.instruction(instance)
+        for key in ("instruction", "problem_statement"):
+            text = instance.get(key)
+            if isinstance(text, str) and text:
+                return text
+        return ""
+
+
+def _require(plugin: object, kind: str, methods: tuple[str, ...]) -> None:
+    missing = [name for name in methods if not callable(getattr(plugin, name, None))]
+    if isinstance(plugin, type):
+        raise UsageError(
+            f"the {kind} {plugin.__qualname__} is a class, not an object",
+            hint=f"create one first: {kind}={plugin.__qualname__}(…)",
+        )
+    if missing:
+        contract = "SandboxProvider" if kind == "provider" else kind.capitalize()
+        raise UsageError(
+            f"the {kind} {type(plugin).__qualname__} has no {' and no '.join(missing)}",
+            hint=f"see agentix.runner.{contract} for what it needs",
+        )
+
+
+def _takes_context(agent: Agent) -> bool:
+    try:
+        parameter = inspect.signature(agent.solve).parameters.get("context")
+    except (TypeError, ValueError):
+        return False
+    return parameter is not None and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
