@@ -1,0 +1,148 @@
+"""Runs one task: the agent's sandbox, then for each stage the agent, what it leaves, and the tests."""
+
+from __future__ import annotations
+
+import posixpath
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentix.api import EnvFailed, Flow, Sandbox, TrialError, slug
+from agentix.plugins.datasets.harbor.artifacts import Collected, collect_artifacts, place_artifacts, run_collect_hooks
+from agentix.plugins.datasets.harbor.combine import StepResult, combine, missed_minimum
+from agentix.plugins.datasets.harbor.current_stage import CurrentStage
+from agentix.plugins.datasets.harbor.fetching import keep_logs
+from agentix.plugins.datasets.harbor.healthcheck import wait_healthy
+from agentix.plugins.datasets.harbor.places import (
+    AGENT_LOGS,
+    SOLUTION,
+    TESTS,
+    VERIFIER_LOGS,
+    make_anew,
+    make_log_dirs,
+)
+from agentix.plugins.datasets.harbor.sandbox_config import verifier_config
+from agentix.plugins.datasets.harbor.task import TASK_FILE, Stage, Task
+from agentix.plugins.datasets.harbor.verifier import Verifier
+
+_STEP_SETUP_S = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """One attempt at one task."""
+
+    task: Task
+    flow: Flow
+    current: CurrentStage
+    reward_key: str | None
+    kill_services: bool
+    force_build: bool
+
+    async def run(self) -> dict[str, Any]:
+        """Run every stage.
+
+        Raises:
+            EnvFailed: The environment or a step cannot be set up.
+            VerifierError: A stage has no valid reward.
+        """
+        sandbox = await self.flow.setup()
+        stages = self.task.stages
+        results: list[StepResult] = []
+        for index, stage in enumerate(stages):
+            if index:
+                await self._between_steps(sandbox)
+            if stage.step is not None:
+                await self._prepare_step(sandbox, stage)
+            with self.current.stage(sandbox, stage):
+                agent = await self.flow.solve(
+                    sandbox,
+                    instruction=stage.instruction,
+                    user=stage.agent_user,
+                    timeout_s=stage.agent_timeout_s,
+                    name=stage.name,
+                )
+            score = await self._grade(sandbox, stage, is_last=index == len(stages) - 1)
+            if stage.step is None:
+                return score
+            results.append(StepResult(name=stage.step.name, ended=agent.ended, score=score))
+            missed = missed_minimum(stage.step, results[-1])
+            if missed is not None:
+                if index < len(stages) - 1:
+                    self.flow.note(f"stopped after the step {stage.step.name!r}: {missed}")
+                break
+        strategy = self.task.file.multi_step_reward_strategy or "mean"
+        return combine(results, strategy=strategy, key=self.reward_key)
+
+    async def _between_steps(self, sandbox: Sandbox) -> None:
+        for path in (AGENT_LOGS, VERIFIER_LOGS):
+            await make_anew(sandbox, path)
+        for path in (TESTS, SOLUTION):
+            await sandbox.remove(path)
+
+    async def _prepare_step(self, sandbox: Sandbox, stage: Stage) -> None:
+        files = stage.directory / "workdir"
+        if files.is_dir():
+            await sandbox.upload(files, sandbox.workdir)
+            if (files / "setup.sh").is_file():
+                script = posixpath.join(sandbox.workdir, "setup.sh")
+                command = ["bash", script]
+                result = await sandbox.exec(command, user=stage.agent_user, timeout_s=_STEP_SETUP_S, output_limit=8192)
+                if not result.ok:
+                    how = "took too long" if result.timed_out else f"exited with {result.exit_code}"
+                    said = (result.error_text or result.text).strip()[-500:]
+                    raise EnvFailed(f"{files / 'setup.sh'}: {how}: {said}", detail="step_setup")
+        if stage.healthcheck is not None:
+            key = f"{self.task.directory / TASK_FILE}: {stage.key}healthcheck"
+            await wait_healthy(sandbox, stage.healthcheck, key=key, user=stage.agent_user)
+
+    async def _grade(self, sandbox: Sandbox, stage: Stage, *, is_last: bool) -> dict[str, Any]:
+        logs = self._log_dir(stage)
+        await keep_logs(self.flow, sandbox, AGENT_LOGS, None if logs is None else logs / "agent")
+        await run_collect_hooks(self.flow, sandbox, stage.collect_hooks)
+        with tempfile.TemporaryDirectory(prefix="agentix-harbor-") as spare:
+            into = Path(spare) if logs is None else logs / "artifacts"
+            separate = stage.verifier_mode == "separate"
+            collected: list[Collected] = []
+            if separate or logs is not None:
+                collected = await collect_artifacts(self.flow, sandbox, stage.artifacts, into, needed=separate)
+            if not separate:
+                if self.kill_services:
+                    await sandbox.kill_all()
+                return await self._verify(sandbox, stage, logs, bundled=False)
+            if is_last:
+                await self.flow.close(sandbox)
+            async with self._verifier_sandbox(stage) as fresh:
+                await place_artifacts(fresh, collected)
+                return await self._verify(fresh, stage, logs, bundled=stage.verifier_image.bundled)
+
+    @asynccontextmanager
+    async def _verifier_sandbox(self, stage: Stage) -> AsyncIterator[Sandbox]:
+        image = stage.verifier_image
+        async with self.flow.fresh_sandbox(verifier_config(stage, force_build=self.force_build)) as sandbox:
+            await make_log_dirs(sandbox)
+            check = image.environment.healthcheck
+            if check is not None:
+                key = f"{self.task.directory / TASK_FILE}: {stage.key}verifier.environment.healthcheck"
+                await wait_healthy(sandbox, check, key=key)
+            yield sandbox
+
+    async def _verify(self, sandbox: Sandbox, stage: Stage, logs: Path | None, *, bundled: bool) -> dict[str, Any]:
+        verifier = Verifier(stage=stage, reward_key=self.reward_key, note=self.flow.note, bundled=bundled)
+        into = None if logs is None else logs / "verifier"
+        try:
+            score = await self.flow.score(lambda: verifier.run(sandbox), timeout_s=stage.verifier_timeout_s)
+        except TrialError:
+            await keep_logs(self.flow, sandbox, VERIFIER_LOGS, into)
+            raise
+        await keep_logs(self.flow, sandbox, VERIFIER_LOGS, into)
+        return score
+
+    def _log_dir(self, stage: Stage) -> Path | None:
+        if self.flow.log_dir is None or stage.name is None:
+            return self.flow.log_dir
+        # Where the flow keeps what the agent itself logs in this step.
+        return self.flow.log_dir / slug(stage.name)
