@@ -10,6 +10,8 @@ from agentix.registry.importing import import_plugin
 from agentix.registry.info import PluginInfo
 from agentix.registry.kinds import KINDS, PLUGIN_API, AnyKind, Kind
 from agentix.registry.loading import load
+from agentix.registry.pairs import parse_pairs
+from agentix.registry.resolving import find, nearest
 from agentix.registry.snapshot import snapshot
 
 __all__ = [
@@ -19,10 +21,13 @@ __all__ = [
     "Kind",
     "PluginInfo",
     "describe",
+    "find",
     "import_plugin",
     "inspected",
     "label_of",
     "load",
+    "nearest",
+    "parse_pairs",
     "plugins",
     "snapshot",
 ]

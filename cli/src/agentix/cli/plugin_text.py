@@ -1,0 +1,117 @@
+"""How plugins and checks of them are printed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentix.registry import PluginInfo
+    from agentix.testing import CheckResult
+
+_BRIEF = ("kind", "name", "distribution", "version", "target", "state", "cause")
+_MORE = ("requires", "plugin_api", "doc", "capabilities", "isolation", "schema")
+
+
+def plain(info: PluginInfo, *, everything: bool = False) -> dict[str, Any]:
+    """A plugin as JSON can hold it."""
+    return {name: getattr(info, name) for name in (*_BRIEF, *(_MORE if everything else ()))}
+
+
+def listing(found: Sequence[PluginInfo]) -> str:
+    """A table with one line a plugin, and the reason below each that is no good."""
+    if not found:
+        return "no plugins are installed"
+    rows = [("KIND", "NAME", "DISTRIBUTION", "VERSION", "STATE")]
+    rows += [(i.kind, i.name, i.distribution, i.version, i.state) for i in found]
+    lines = table(rows)
+    told = [lines[0]]
+    for info, line in zip(found, lines[1:], strict=True):
+        told.append(line)
+        if info.cause:
+            told.append(textwrap.indent(info.cause, "    "))
+    return "\n".join(told)
+
+
+def details(info: PluginInfo) -> str:
+    """Everything that is known of one plugin."""
+    facts = [
+        ("kind", info.kind),
+        ("distribution", f"{info.distribution} {info.version}"),
+        ("entry point", info.target),
+        ("state", info.state),
+        ("cause", info.cause or ""),
+        ("capabilities", ", ".join(info.capabilities)),
+    ]
+    parts = [info.name, *("  " + line for line in table([fact for fact in facts if fact[1]]))]
+    if info.summary:
+        parts += ["", textwrap.fill(info.summary, 100)]
+    if info.kind == "provider" and (isolation := info.isolation or _after_summary(info.doc)):
+        parts += ["", "Isolation:", textwrap.indent(isolation, "  ")]
+    if info.state in ("broken", "incompatible"):
+        return "\n".join(parts)
+    options = option_rows(info.schema)
+    parts += ["", "Options:" if options else "It takes no options."]
+    if options:
+        parts += ["  " + line for line in table([("NAME", "TYPE", "DEFAULT", "MEANING"), *options])]
+    return "\n".join(parts)
+
+
+def check_text(results: Sequence[CheckResult]) -> str:
+    """One line a check, what is wrong below those that failed, and the counts."""
+    lines = []
+    for result in results:
+        shown = result.outcome.upper() if result.outcome == "failed" else result.outcome
+        tail = f": {result.message}" if result.message and result.outcome != "failed" else ""
+        lines.append(f"{shown:<12}  {result.name}{tail}")
+        if result.outcome == "failed":
+            lines += [f"    {result.promise}", textwrap.indent(result.message, "    ")]
+    counts = Counter(result.outcome for result in results)
+    return "\n".join([*lines, "", ", ".join(f"{count} {outcome}" for outcome, count in counts.items())])
+
+
+def option_rows(schema: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
+    """Name, type, default and meaning of each option."""
+    if schema is None:
+        return []
+    required = schema.get("required", ())
+    return [
+        (
+            name,
+            _type(option, schema.get("$defs", {})),
+            "required" if name in required else _default(option),
+            " ".join(str(option.get("description", "")).split()),
+        )
+        for name, option in schema.get("properties", {}).items()
+    ]
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows in columns of equal width."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _default(option: Mapping[str, Any]) -> str:
+    value = option.get("default")
+    return "" if value is None else str(value)
+
+
+def _type(option: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    if "$ref" in option:
+        option = definitions.get(str(option["$ref"]).rpartition("/")[2], {})
+    if "enum" in option:
+        return "|".join(str(value) for value in option["enum"])
+    if "const" in option:
+        return str(option["const"])
+    if "anyOf" in option:
+        return "|".join(_type(o, definitions) for o in option["anyOf"] if o.get("type") != "null")
+    if option.get("type") == "array":
+        return f"list of {_type(option.get('items', {}), definitions)}"
+    return str(option.get("format") or option.get("type") or "any")
+
+
+def _after_summary(doc: str | None) -> str | None:
+    return doc.partition("\n\n")[2].strip() or None if doc else None
