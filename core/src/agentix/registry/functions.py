@@ -17,7 +17,10 @@ _FORM = "an agent function is async and takes (sandbox, instance, *, model), and
 
 
 class FunctionAgent:
-    """An agent whose `solve` is a function; where that returns None, what it changed is the answer."""
+    """An agent whose `solve` is a function.
+
+    It returns an `AgentResult`, or its patch, or None where what it changed is the answer.
+    """
 
     def __init__(self, function: Callable[..., Awaitable[object]], *, label: str, passes: frozenset[str]) -> None:
         self._function = function
@@ -58,14 +61,14 @@ class FunctionAgent:
         """Call the function.
 
         Raises:
-            AgentFailed: It returned something that is neither an `AgentResult` nor None.
+            AgentFailed: It returned something else than an `AgentResult`, a patch or None.
         """
         keywords = {"model": model, "context": context}
         result = await self._function(sandbox, instance, **{k: v for k, v in keywords.items() if k in self._passes})
-        if result is None:
-            return AgentResult()
+        if result is None or isinstance(result, str):
+            return AgentResult(patch=result or "")
         if not isinstance(result, AgentResult):
             raise AgentFailed(
-                f"{self.name} returned a {type(result).__name__}; an agent returns an AgentResult or None"
+                f"{self.name} returned a {type(result).__name__}; an agent returns an AgentResult, a patch or None"
             )
         return result
