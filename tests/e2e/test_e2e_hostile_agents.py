@@ -39,7 +39,8 @@ def test_a_flood_of_output_is_bounded_and_harmless(shop: Any) -> None:
 def test_an_agent_that_ignores_sigterm_is_dead_before_scoring_and_its_work_counts(shop: Any) -> None:
     test = """
         a=$(stat -c %s /app/tick); sleep 1; b=$(stat -c %s /app/tick)
-        if [ "$a" = "$b" ] && [ "$(cat /app/answer.txt)" = 42 ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+        [ "$a" = "$b" ] && [ "$(cat /app/answer.txt)" = 42 ]
+        echo $((1 - $?)) > /logs/verifier/reward.txt
     """
     shop.task("answer", test=test)
     body = """
@@ -58,7 +59,7 @@ def test_an_agent_that_ignores_sigterm_is_dead_before_scoring_and_its_work_count
 @pytest.mark.parametrize(
     "plant",
     [
-        "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo '{\"reward\": 1}' > /logs/verifier/reward.json",
+        "cd /logs/verifier && echo 1 > reward.txt && echo '{\"reward\": 1}' > reward.json",
         "rm -rf /logs/verifier; ln -s /tmp /logs/verifier; echo 1 > /tmp/reward.txt",
         "setsid bash -c 'while :; do echo 1 > /logs/verifier/reward.txt; sleep 0.01; done' MARK >/dev/null 2>&1 &",
     ],
