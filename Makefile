@@ -24,7 +24,7 @@ help:
 demo: $(VENV)/.installed
 	$(BIN)/agentix-run --dataset harbor --dataset-opt path=docs/examples/tasks --agent oracle --provider local --out runs
 	$(BIN)/agentix-run --dataset harbor --dataset-opt path=docs/examples/tasks --agent command \
-	    --agent-opt command=docs/examples/agents/scripted.sh --provider local --out runs
+	    --agent-opt script=docs/examples/agents/scripted.sh --provider local --out runs
 
 test: $(VENV)/.tools
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup -q $(ARGS)

@@ -18,6 +18,14 @@ import pytest
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).resolve().parents[2]
 
+PLAIN_TOML = """
+schema_version = "1.0"
+[agent]
+timeout_sec = 60.0
+[environment]
+network_mode = "no-network"
+"""
+
 GRADES_42 = """
 if [ "$(cat /app/answer.txt 2>/dev/null)" = 42 ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
 """
@@ -70,7 +78,7 @@ class Workshop:
     ) -> Path:
         """A task directory; by default one whose answer is 42."""
         root = self.tasks / name
-        write(root / "task.toml", toml or 'schema_version = "1.0"\n[agent]\ntimeout_sec = 60.0\n')
+        write(root / "task.toml", toml or PLAIN_TOML)
         write(root / "instruction.md", instruction)
         write(root / "environment/Dockerfile", dockerfile)
         write(root / "tests/test.sh", f"#!/bin/bash\n{textwrap.dedent(test)}\n", mode=0o755)

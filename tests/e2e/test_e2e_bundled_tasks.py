@@ -26,7 +26,7 @@ def test_the_oracle_solves_all_five(shop: Any) -> None:
 
 
 def test_the_scripted_agent_is_measured_on_all_five(shop: Any) -> None:
-    agent = f"command={ROOT / 'docs/examples/agents/scripted.sh'}"
+    agent = f"script={ROOT / 'docs/examples/agents/scripted.sh'}"
     done = shop.run("--agent", "command", "--agent-opt", agent, tasks=TASKS)
     assert done.code == 0, done.said
     rewards = {case: record["reward"] for case, record in done.by_case.items()}

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.real
 
 def solve(shop: Any, body: str, *options: str) -> Any:
     agent = shop.script("agent.sh", body)
-    return shop.run("--agent", "command", "--agent-opt", f"command={agent}", *options)
+    return shop.run("--agent", "command", "--agent-opt", f"script={agent}", *options)
 
 
 def test_daemons_do_not_outlive_the_trial(shop: Any) -> None:
@@ -74,7 +74,7 @@ def test_a_planted_reward_is_worth_nothing(shop: Any, plant: str) -> None:
 
 
 def test_a_full_disk_is_named_and_the_other_trials_go_on(shop: Any) -> None:
-    toml = 'schema_version = "1.0"\n[environment]\nstorage_mb = 64\n'
+    toml = 'schema_version = "1.0"\n[environment]\nnetwork_mode = "no-network"\nstorage_mb = 64\n'
     shop.task("greedy", toml=toml, instruction="Fill the disk.\n")
     shop.task("modest", toml=toml)
     body = """
@@ -115,7 +115,7 @@ def test_no_environment_and_no_home_of_the_host_is_visible(shop: Any) -> None:
         "--agent",
         "command",
         "--agent-opt",
-        f"command={shop.script('agent.sh', body)}",
+        f"script={shop.script('agent.sh', body)}",
         env={"SECRET_CANARY": "sk-canary-12345"},
     )
     (record,) = done.records

@@ -29,7 +29,7 @@ def sleeping(shop: Any, *, trials: int) -> tuple[subprocess.Popen[str], list[str
     """A run in which every agent sleeps, and its options."""
     for number in range(trials):
         shop.task(f"sleep-{number}")
-    options = ["--agent", "command", "--agent-opt", f"command={shop.script('agent.sh', SLEEPER)}"]
+    options = ["--agent", "command", "--agent-opt", f"script={shop.script('agent.sh', SLEEPER)}"]
     process = shop.start(*options)
     until(lambda: len(shop.alive()) >= trials or process.poll() is not None)
     assert process.poll() is None, process.communicate()[0]
@@ -116,7 +116,7 @@ def test_another_configuration_is_refused_with_the_difference(shop: Any) -> None
 
 def test_more_trials_of_a_run_run_only_the_new_ones(shop: Any) -> None:
     shop.task("answer")
-    options = ["--agent", "command", "--agent-opt", f"command={shop.script('agent.sh', 'echo 42 > /app/answer.txt')}"]
+    options = ["--agent", "command", "--agent-opt", f"script={shop.script('agent.sh', 'echo 42 > /app/answer.txt')}"]
     shop.run(*options)
     done = shop.run(*options, "--trials", "3")
     assert done.code == 0, done.said
