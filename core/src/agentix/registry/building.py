@@ -8,7 +8,7 @@ from typing import Any
 
 from agentix.errors import ConfigError, PluginBroken
 from agentix.registry.importing import blamed
-from agentix.registry.kinds import KINDS, Kind
+from agentix.registry.kinds import KINDS, Kind, a
 from agentix.registry.resolving import Found
 
 
@@ -23,7 +23,7 @@ def build(kind: Kind, found: Found, options: Mapping[str, object], *, where: str
     if inspect.isclass(value):
         _require(kind, value, f"the class {value.__name__}", found, where)
         made = _call(kind, value, found, options, where=where)
-        _require(kind, made, f"a {type(made).__name__}", found, where)
+        _require(kind, made, a(type(made).__name__), found, where)
         return made
     if not inspect.ismodule(value) and not KINDS[kind].missing(value):
         _refuse(options, found, "is an object that was made already", where)
@@ -35,7 +35,7 @@ def build(kind: Kind, found: Found, options: Mapping[str, object], *, where: str
             _refuse(options, found, "is a function", where)
             return FunctionAgent.wrap(value, label=found.label, where=where)
         return _from_factory(kind, value, found, options, where=where)
-    raise _unfit(kind, found, f"a {type(value).__name__}", value, where)
+    raise _unfit(kind, found, a(type(value).__name__), value, where)
 
 
 def config_of(value: object) -> type[Any] | None:
@@ -51,7 +51,7 @@ def _from_factory(
 ) -> object:
     if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
         raise ConfigError(
-            f"{found.label} is an async function; a {kind} is an object, a class or a plain function without "
+            f"{found.label} is an async function; {a(kind)} is an object, a class or a plain function without "
             "arguments that returns one",
             where=where,
         )
@@ -100,10 +100,10 @@ def _require(kind: Kind, value: object, what: str, found: Found, where: str) -> 
 
 
 def _article(value: object) -> str:
-    return f"the class {value.__name__}" if inspect.isclass(value) else f"a {type(value).__name__}"
+    return f"the class {value.__name__}" if inspect.isclass(value) else a(type(value).__name__)
 
 
 def _unfit(kind: Kind, found: Found, what: str, value: object, where: str) -> ConfigError | PluginBroken:
     spec = KINDS[kind]
-    message = f"{found.label} is {what}, not a {kind}; it lacks {', '.join(spec.missing(value)) or 'nothing'}"
-    return ConfigError(message, where=where, hint=f"what a {kind} has is in agentix.api.{spec.interface}")
+    message = f"{found.label} is {what}, not {a(kind)}; it lacks {', '.join(spec.missing(value)) or 'nothing'}"
+    return ConfigError(message, where=where, hint=f"what {a(kind)} has is in agentix.api.{spec.interface}")

@@ -9,7 +9,7 @@ from agentix.errors import PluginError
 from agentix.registry.building import config_of
 from agentix.registry.importing import import_plugin, said
 from agentix.registry.info import PluginInfo
-from agentix.registry.kinds import KINDS, AnyKind
+from agentix.registry.kinds import KINDS, AnyKind, a
 from agentix.registry.resolving import find
 from agentix.registry.snapshot import snapshot
 
@@ -49,7 +49,7 @@ def inspected(info: PluginInfo) -> PluginInfo:
     return replace(
         info,
         state="broken" if missing else info.state if info.state == "ambiguous" else "ok",
-        cause=f"it is no {info.kind}: it lacks {', '.join(missing)}" if missing else info.cause,
+        cause=f"it is not {a(info.kind)}: it lacks {', '.join(missing)}" if missing else info.cause,
         doc=inspect.getdoc(value),
         capabilities=_capabilities(value),
         isolation=inspect.cleandoc(isolation) if isinstance(isolation, str) else None,

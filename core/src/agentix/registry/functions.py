@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentix.errors import AgentFailed, ConfigError
 from agentix.models import AgentResult
+from agentix.registry.kinds import a
 
 if TYPE_CHECKING:
     from agentix.interfaces import RolloutContext
@@ -69,6 +70,6 @@ class FunctionAgent:
             return AgentResult(patch=result or "")
         if not isinstance(result, AgentResult):
             raise AgentFailed(
-                f"{self.name} returned a {type(result).__name__}; an agent returns an AgentResult, a patch or None"
+                f"{self.name} returned {a(type(result).__name__)}; an agent returns an AgentResult, a patch or None"
             )
         return result

@@ -18,6 +18,11 @@ PLUGIN_API = 1
 CORE = "agentix-rollouts-core"
 
 
+def a(kind: str) -> str:
+    """The kind with its article."""
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
 @dataclass(frozen=True)
 class KindSpec:
     """One kind."""

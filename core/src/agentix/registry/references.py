@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentix.errors import ConfigError
-from agentix.registry.kinds import KINDS, Kind
+from agentix.registry.kinds import KINDS, Kind, a
 
 _ATTR = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _FILE = re.compile(rf"(?P<path>.*\.py)(?::(?P<attr>{_ATTR}))?", re.DOTALL)
@@ -56,7 +56,7 @@ def parse_reference(kind: Kind, text: str, *, where: str) -> EntryRef | ModuleRe
     prefix, colon, rest = text.partition(":")
     if colon and prefix in KINDS:
         if prefix != kind:
-            raise ConfigError(f"{text!r} names a {prefix}, but a {kind} is wanted here", where=where)
+            raise ConfigError(f"{text!r} names {a(prefix)}, not {a(kind)}", where=where)
         text = rest
     if match := _FILE.fullmatch(text):
         return FileRef(Path(match["path"]).expanduser(), match["attr"] or kind)
@@ -67,7 +67,7 @@ def parse_reference(kind: Kind, text: str, *, where: str) -> EntryRef | ModuleRe
     distribution, slash, name = text.rpartition("/")
     if ":" in text or not name.strip() or (slash and not distribution.strip()):
         raise ConfigError(
-            f"{text!r} is no reference to a {kind}",
+            f"{text!r} is no reference to {a(kind)}",
             where=where,
             hint="write NAME, DISTRIBUTION/NAME, MODULE:ATTR or ./FILE.py[:ATTR]",
         )

@@ -10,7 +10,7 @@ from agentix.errors import ConfigError, PluginAmbiguous, PluginNotFound
 from agentix.registry.files import import_file, import_module
 from agentix.registry.importing import blamed, import_plugin
 from agentix.registry.info import PluginInfo
-from agentix.registry.kinds import PLANNED, PUBLISHED, AnyKind, Kind
+from agentix.registry.kinds import PLANNED, PUBLISHED, AnyKind, Kind, a
 from agentix.registry.references import EntryRef, FileRef, ModuleRef, parse_reference
 from agentix.registry.snapshot import normalized, snapshot
 
@@ -80,7 +80,7 @@ def _not_found(
     if distribution is not None:
         has = f"{name!r} is provided by {', '.join(i.distribution for i in named)}" if named else None
         return PluginNotFound(
-            f"{where}: no distribution {distribution!r} with a {kind} {name!r} is installed", hint=has
+            f"{where}: no distribution {distribution!r} with the {kind} {name!r} is installed", hint=has
         )
     hints = []
     elsewhere = [i for i in snapshot().plugins if i.name == name]
@@ -90,7 +90,7 @@ def _not_found(
     elif (kind, name) in PLANNED:
         hints.append(f"there is no {kind} {name} for this version of agentix yet")
     elif elsewhere:
-        hints.append(f"{name!r} is a {elsewhere[0].kind}")
+        hints.append(f"{name!r} is {a(elsewhere[0].kind)}")
     elif meant is not None:
         install = PUBLISHED.get((kind, meant)) if meant not in {i.name for i in all_of_kind} else None
         hints.append(f"did you mean {meant!r}?" + (f" (pip install {install})" if install else ""))

@@ -10,7 +10,7 @@ from importlib.metadata import Distribution, distributions
 
 from agentix.registry.compatibility import API_GROUP, incompatibility
 from agentix.registry.info import PluginInfo
-from agentix.registry.kinds import KINDS, AnyKind
+from agentix.registry.kinds import KINDS, AnyKind, a
 
 _KIND_OF_GROUP: dict[str, AnyKind] = {spec.group: kind for kind, spec in KINDS.items()}
 
@@ -87,7 +87,7 @@ def _judged(found: list[PluginInfo]) -> Iterator[PluginInfo]:
             yield replace(info, state="incompatible", cause=reason)
         elif rivals and info.kind not in ("cli", "hooks"):
             others = ", ".join(f"{i.distribution} {i.version}" for i in rivals)
-            yield replace(info, state="ambiguous", cause=f"{others} has a {info.kind} of this name too")
+            yield replace(info, state="ambiguous", cause=f"{others} has {a(info.kind)} of this name too")
         else:
             yield info
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         StepContract,
         TransportContract,
     )
+    from agentix.testing.distributions import write_distribution
     from agentix.testing.running import checks_of, run_checks
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "checks_of",
     "expect",
     "run_checks",
+    "write_distribution",
 ]
 
 _HOMES = {
@@ -50,6 +52,7 @@ _HOMES = {
         "StepContract",
         "TransportContract",
     ),
+    "agentix.testing.distributions": ("write_distribution",),
     "agentix.testing.running": ("checks_of", "run_checks"),
 }
 
