@@ -1,0 +1,21 @@
+"""Sandboxes as the host uses them: the base class of providers, and the one concrete sandbox."""
+
+from agentix.sandbox.command import CommandStream
+from agentix.sandbox.extract import Refusal
+from agentix.sandbox.host_process import HostProcessProvider
+from agentix.sandbox.provider import BaseProvider
+from agentix.sandbox.sandbox import Sandbox, Unreleased
+from agentix.sandbox.transfer import DownloadReport
+from agentix.sandbox.tree import Tree, TreeEntry
+
+__all__ = [
+    "BaseProvider",
+    "CommandStream",
+    "DownloadReport",
+    "HostProcessProvider",
+    "Refusal",
+    "Sandbox",
+    "Tree",
+    "TreeEntry",
+    "Unreleased",
+]

@@ -1,0 +1,155 @@
+"""What the server holds of one call of the host."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from agentix.runtime import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from typing import Any
+
+    from agentix.runtime.server import Server
+
+
+class Call:
+    """One call: a result or an error ends it, and nothing is sent for it afterwards.
+
+    Args:
+        server: The server it came to.
+        id: The host's number for it.
+    """
+
+    def __init__(self, server: Server, id: int) -> None:
+        self.server = server
+        self.id = id
+        self.credit = wire.WINDOW
+        self._consumed = 0
+
+    def receive(self, payload: bytes) -> None:
+        """Input arrived; nothing waits for it by default."""
+        self.consumed(len(payload))
+
+    def end_input(self) -> None:
+        """No more input will come."""
+
+    def add_credit(self, amount: int) -> None:
+        """The host can take `amount` more bytes."""
+        self.credit += amount
+
+    def cancel(self) -> None:
+        """The host does not want the result any more; the call ends soon, one way or the other."""
+
+    def step(self) -> None:
+        """Do a small piece of work; called after `server.wake(self)`."""
+
+    def consumed(self, amount: int) -> None:
+        """Let the host send `amount` more bytes of input."""
+        self._consumed += amount
+        if self._consumed >= wire.WINDOW // 2:
+            self.server.send(wire.credit(self.id, self._consumed))
+            self._consumed = 0
+
+    def send(self, channel: int, payload: bytes | memoryview) -> None:
+        """Send output that there is credit for."""
+        self.credit -= len(payload)
+        self.server.send(wire.data(self.id, channel, payload))
+
+    def finish(self, value: Any) -> None:
+        """End the call with its result."""
+        if self.server.calls.pop(self.id, None) is not None:
+            self.server.send(wire.frame(wire.RESULT, self.id, wire.encode(value)))
+
+    def fail(self, error: BaseException) -> None:
+        """End the call with an error."""
+        if self.server.calls.pop(self.id, None) is not None:
+            self.server.send(wire.frame(wire.ERROR, self.id, wire.encode(describe(error))))
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as plain data."""
+    if isinstance(error, OSError) and error.errno is not None:
+        path = error.filename
+        if isinstance(path, str):
+            path = path.encode("utf-8", "surrogateescape")
+        return {
+            "kind": "os",
+            "errno": error.errno,
+            "message": str(error.strerror),
+            "path": path if isinstance(path, bytes) else b"",
+        }
+    kind = "user" if isinstance(error, LookupError) and type(error).__name__ == "UnknownUser" else "internal"
+    message = str(error) if kind == "user" else f"{type(error).__name__}: {error}"
+    return {"kind": kind, "errno": 0, "message": message, "path": b""}
+
+
+WAIT = object()
+"""What a task yields to be left alone until there is input."""
+
+
+class Task(Call):
+    """A call that does its work in small pieces, so that it holds up no other.
+
+    Args:
+        server: The server it came to.
+        id: The host's number for it.
+        work: Given the task, a generator that yields bytes to send (at most `CHUNK`), `WAIT` for input, or None
+            to give way, and returns the result.
+    """
+
+    def __init__(self, server: Server, id: int, work: Callable[[Task], Generator[Any, None, Any]]) -> None:
+        super().__init__(server, id)
+        self._inbox: deque[bytes] = deque()
+        self._ended = False
+        self._work = work(self)
+        server.wake(self)
+
+    def take(self) -> bytes | None:
+        """The next piece of input, b"" after the last one, None where it has yet to come."""
+        if self._inbox:
+            piece = self._inbox.popleft()
+            self.consumed(len(piece))
+            return piece
+        return b"" if self._ended else None
+
+    def receive(self, payload: bytes) -> None:
+        """Keep a piece of input; how much there can be is bounded by the window."""
+        if payload:
+            self._inbox.append(payload)
+            self.server.wake(self)
+
+    def end_input(self) -> None:
+        """No more input will come."""
+        self._ended = True
+        self.server.wake(self)
+
+    def add_credit(self, amount: int) -> None:
+        """The host can take `amount` more bytes."""
+        super().add_credit(amount)
+        self.server.wake(self)
+
+    def cancel(self) -> None:
+        """Stop where it is."""
+        self._work.close()
+        self.fail(InterruptedError(4, "the call was cancelled"))
+
+    def step(self) -> None:
+        """Go on to the generator's next yield."""
+        if self.id not in self.server.calls or self.credit <= 0:
+            return
+        try:
+            item = next(self._work)
+        except StopIteration as stopped:
+            self.finish(stopped.value)
+        except Exception as error:
+            self.fail(error)
+        else:
+            if item is WAIT:
+                if self._inbox or self._ended:
+                    self.server.wake(self)
+                return
+            if item:
+                self.send(wire.PLAIN, item)
+            self.server.wake(self)

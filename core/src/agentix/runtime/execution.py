@@ -1,0 +1,81 @@
+"""From what the host asks to a running command: shell, program, user, environment."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from agentix.runtime import users
+from agentix.runtime.command import Command
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from agentix.runtime.server import Server
+
+DEFAULT_PATH = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SHELL_DIRECTORIES = (b"/bin", b"/usr/bin", b"/usr/local/bin")
+
+
+def start(server: Server, number: int, arguments: dict[str, Any]) -> Command:
+    """Start a command.
+
+    Args:
+        server: The server it came to.
+        number: The call's id.
+        arguments: `command` (bytes for a shell, or a list), `cwd`, `env`, `user`, `stdin`, `keep`, `timeout_s`, `pty`.
+    """
+    settings = server.settings
+    chosen = arguments["user"] if arguments["user"] is not None else settings["user"]
+    user = users.resolve(chosen if chosen is not None else settings["base_user"])
+    env = _environment(settings, arguments, user, chosen=chosen is not None)
+    if arguments["pty"]:
+        env.setdefault("TERM", b"xterm")
+    path = env["PATH"].split(b":")
+    command = arguments["command"]
+    if isinstance(command, bytes):
+        program = _find(b"bash", path) or _find(b"sh", path)
+        argv = [os.path.basename(program) if program else b"sh", b"-c", command]
+        programs = [program] if program else []
+    else:
+        argv = command
+        name = argv[0]
+        programs = [name] if b"/" in name else [os.path.join(directory or b".", name) for directory in path]
+    switch = not user.is_current
+    spec = {
+        "argv": argv,
+        "programs": programs,
+        "env": env,
+        "cwd": arguments["cwd"],
+        "switch": switch,
+        "uid": user.uid,
+        "gid": user.gid,
+        "groups": user.groups,
+        "pty": arguments["pty"],
+        "stdin": arguments["stdin"] and not arguments["pty"],
+    }
+    return Command(server, number, spec, arguments, (user.uid, user.gid) if switch else None)
+
+
+def _environment(
+    settings: dict[str, Any], arguments: dict[str, Any], user: users.User, *, chosen: bool
+) -> dict[str, bytes]:
+    derived = {
+        "HOME": user.home.encode("utf-8", "surrogateescape"),
+        "USER": user.name.encode("utf-8", "surrogateescape"),
+        "LOGNAME": user.name.encode("utf-8", "surrogateescape"),
+    }
+    base = {"PATH": DEFAULT_PATH}
+    # A user that was asked for has its own home; the sandbox's own user has what the sandbox says.
+    layers = (settings["base_env"], derived) if chosen else (derived, settings["base_env"])
+    for layer in (*layers, settings["env"], arguments["env"]):
+        base.update(layer)
+    return base
+
+
+def _find(name: bytes, path: list[bytes]) -> bytes | None:
+    for directory in (*path, *_SHELL_DIRECTORIES):
+        candidate = os.path.join(directory, name)
+        if directory and os.access(candidate, os.X_OK):
+            return candidate
+    return None

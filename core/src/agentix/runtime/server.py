@@ -1,0 +1,310 @@
+"""The server inside a sandbox: one thread, one epoll, one stream to the host.
+
+As PID 1 it reaps every orphan; elsewhere it makes itself a subreaper, to the same end. Nothing else in the sandbox
+may look into it. When its stream ends, so does everything that it started.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from _heapq import heappop, heappush
+from collections import deque
+from typing import TYPE_CHECKING
+
+import _signal
+import _socket
+from agentix.runtime import processes, wire
+from agentix.runtime.call import Call
+from agentix.runtime.supervisors import Supervisors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+CONGESTED = 1 << 19
+"""With so many bytes waiting to be sent, nobody reads more from files and pipes."""
+
+_RECEIVE = 1 << 18
+_BURST = 1 << 18
+_END_S = 5.0
+_KILL_ALL_S = 10.0
+_SWEEP_S = 0.003
+
+
+class Server:
+    """The event loop and the calls under way.
+
+    Args:
+        stream: A connected stream socket to the host.
+    """
+
+    def __init__(self, stream: _socket.socket) -> None:
+        self.pid = os.getpid()
+        self.calls: dict[int, Call] = {}
+        self.settings: dict[str, Any] = {}
+        self._stream = stream
+        self._reader = wire.FrameReader(wire.FROM_HOST)
+        self._out: deque[bytes] = deque()
+        self._waiting = 0
+        self._writing = False
+        self._woken: dict[Call, None] = {}
+        self._soon: list[Callable[[], None]] = []
+        self._timers: list[list[Any]] = []
+        self._count = 0
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._epoll = select.epoll()
+        self._over = False
+        wakeup, written = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        _signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        _signal.signal(_signal.SIGTERM, self._terminated)
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+        self._wakeup = wakeup
+        self.watch(wakeup, select.EPOLLIN, self._reap)
+        stream.setblocking(False)
+        self.watch(stream.fileno(), select.EPOLLIN, self._receive)
+        self.supervisors = Supervisors(self)
+
+    def watch(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
+        """Call `handler` with what happens to a descriptor."""
+        self._epoll.register(fd, events)
+        self._handlers[fd] = handler
+
+    def rearm(self, fd: int, events: int) -> None:
+        """Change what is watched for."""
+        self._epoll.modify(fd, events)
+
+    def unwatch(self, fd: int) -> None:
+        """Forget a descriptor; call it before closing it."""
+        if self._handlers.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def wake(self, call: Call) -> None:
+        """Give a call its turn; the turns go round."""
+        self._woken[call] = None
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """Call a function once this turn's answers are sent."""
+        self._soon.append(function)
+
+    def later(self, seconds: float, function: Callable[[], None]) -> list[Any]:
+        """Call a function after some time."""
+        self._count += 1
+        timer = [time.monotonic() + seconds, self._count, function]
+        heappush(self._timers, timer)
+        return timer
+
+    def forget(self, timer: list[Any]) -> None:
+        """Do not call a timer's function."""
+        timer[2] = None
+
+    @property
+    def congested(self) -> bool:
+        """Whether the host takes its frames more slowly than they come."""
+        return self._waiting >= CONGESTED
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame after those that wait already."""
+        self._out.append(frame)
+        self._waiting += len(frame)
+
+    def serve(self) -> None:
+        """Answer the host until the stream ends."""
+        while not self._over:
+            for fd, events in self._epoll.poll(self._timeout(), 128):
+                handler = self._handlers.get(fd)
+                if handler is not None:
+                    handler(events)
+            self._run_timers()
+            self._take_turns()
+            self._flush()
+            if self._soon:
+                functions, self._soon = self._soon, []
+                for function in functions:
+                    function()
+        self._end()
+
+    def _timeout(self) -> float:
+        if self._woken and not self.congested:
+            return 0
+        while self._timers and self._timers[0][2] is None:
+            heappop(self._timers)
+        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else -1
+
+    def _run_timers(self) -> None:
+        while self._timers and (self._timers[0][2] is None or self._timers[0][0] <= time.monotonic()):
+            function = heappop(self._timers)[2]
+            if function is not None:
+                function()
+
+    def _take_turns(self) -> None:
+        for _ in range(len(self._woken)):
+            if self.congested or not self._woken:
+                return
+            call = next(iter(self._woken))
+            del self._woken[call]
+            try:
+                call.step()
+            except Exception as error:
+                call.fail(error)
+
+    def _flush(self) -> None:
+        while self._out:
+            burst = bytearray()
+            while self._out and len(burst) < _BURST:
+                burst += self._out.popleft()
+            try:
+                sent = self._stream.send(burst)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                self._over = True
+                return
+            self._waiting -= sent
+            if sent < len(burst):
+                self._out.appendleft(bytes(burst[sent:]))
+                if not self._writing:
+                    self._writing = True
+                    self.rearm(self._stream.fileno(), select.EPOLLIN | select.EPOLLOUT)
+                return
+        if self._writing:
+            self._writing = False
+            self.rearm(self._stream.fileno(), select.EPOLLIN)
+
+    def _receive(self, events: int) -> None:
+        if not events & ~select.EPOLLOUT:
+            return
+        try:
+            received = self._stream.recv(_RECEIVE)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = b""
+        if not received:
+            self._over = True
+            return
+        for kind, number, payload in self._reader.feed(received):
+            self._dispatch(kind, number, payload)
+
+    def _dispatch(self, kind: int, number: int, payload: bytes) -> None:
+        if kind == wire.CALL:
+            self._start(number, payload)
+        elif kind == wire.PING:
+            self.send(wire.frame(wire.PONG, 0, payload))
+        elif kind == wire.HELLO:
+            self.settings = wire.decode(payload)
+            self.send(wire.frame(wire.HELLO, 0, wire.encode(self._greeting())))
+            self.soon(self.supervisors.fork_ahead)
+        elif (call := self.calls.get(number)) is None:
+            # It ended while this was under way.
+            return
+        elif kind == wire.DATA:
+            call.receive(payload[1:])
+        elif kind == wire.END:
+            call.end_input()
+        elif kind == wire.CREDIT:
+            call.add_credit(int.from_bytes(payload, "big"))
+        elif kind == wire.CANCEL:
+            call.cancel()
+
+    def _greeting(self) -> dict[str, Any]:
+        return {
+            "protocol": wire.PROTOCOL,
+            "pid": self.pid,
+            "uid": os.geteuid(),
+            "uname": list(os.uname()),
+            "python": sys.version.partition(" ")[0],
+        }
+
+    def _start(self, number: int, payload: bytes) -> None:
+        call = Call(self, number)
+        self.calls[number] = call
+        try:
+            if not self.settings:
+                raise PermissionError(1, "there was no hello")
+            method, arguments = wire.decode(payload)
+            self.calls[number] = self._make(method, number, arguments)
+        except Exception as error:
+            call.fail(error)
+
+    def _make(self, method: str, number: int, arguments: dict[str, Any]) -> Call:
+        if method == "exec":
+            from agentix.runtime.execution import start
+
+            return start(self, number, arguments)
+        if method == "kill_all":
+            return KillAll(self, number)
+        from agentix.runtime.files import start as start_file_task
+
+        return start_file_task(self, number, method, arguments)
+
+    def _terminated(self, signal: int, stack: object) -> None:
+        self._over = True
+
+    def _reap(self, events: int) -> None:
+        os.read(self._wakeup, 4096)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.supervisors.reaped(pid, status)
+
+    def _end(self) -> None:
+        self._epoll.close()
+        self._stream.close()
+        deadline = time.monotonic() + _END_S
+        while processes.kill_all(self.pid, everything=self.pid == 1) and time.monotonic() < deadline:
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                pass
+            time.sleep(_SWEEP_S)
+
+
+class KillAll(Call):
+    """Ends every process in the sandbox but the runtime's own."""
+
+    def __init__(self, server: Server, id: int) -> None:
+        super().__init__(server, id)
+        self._killed = 0
+        self._deadline = time.monotonic() + _KILL_ALL_S
+        server.wake(self)
+
+    def step(self) -> None:
+        """Kill one generation, and come back until there is none."""
+        server = self.server
+        count = processes.kill_all(server.pid, everything=server.pid == 1, spared=server.supervisors.pids)
+        if count and time.monotonic() < self._deadline:
+            self._killed += count
+            server.later(_SWEEP_S, lambda: server.wake(self))
+        else:
+            self.finish({"killed": self._killed, "left": count})
+
+
+def main() -> None:
+    """Start the server as the command line says."""
+    arguments = sys.argv[1:]
+    if len(arguments) != 2 or arguments[0] != "--fd" or not arguments[1].isdigit():
+        sys.stderr.write("agentix runtime: usage: --fd N\n")
+        sys.exit(2)
+    while os.open("/dev/null", os.O_RDWR) <= 2:
+        pass
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.set_inheritable(int(name), False)
+            except OSError:
+                continue
+    processes.prctl(processes.PR_SET_DUMPABLE, 0)
+    if os.getpid() != 1:
+        processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
+    Server(_socket.socket(fileno=int(arguments[1]))).serve()
+    # What the interpreter would tidy up now, the kernel does faster.
+    os._exit(0)

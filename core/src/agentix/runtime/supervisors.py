@@ -1,0 +1,142 @@
+"""The server's side of its supervisors: one is always forked ahead, and those that end clean are used again."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from typing import TYPE_CHECKING
+
+import _socket
+from agentix.runtime import supervisor, wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from agentix.runtime.command import Command
+    from agentix.runtime.server import Server
+
+_KEPT = 4
+_KILLED = 9
+
+
+class Handle:
+    """One supervisor."""
+
+    def __init__(self, pid: int, socket: _socket.socket) -> None:
+        self.pid = pid
+        self.socket = socket
+        self.command: Command | None = None
+
+    def kill(self, grace_s: float) -> None:
+        """Have it end the tree of its command."""
+        try:
+            self.socket.send(supervisor.KILL + wire.encode(grace_s))
+        except OSError:
+            return
+
+
+class Supervisors:
+    """All supervisors of one server.
+
+    Args:
+        server: The server.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._idle: list[Handle] = []
+        self._by_pid: dict[int, Handle] = {}
+
+    @property
+    def pids(self) -> set[int]:
+        """Every supervisor's pid."""
+        return set(self._by_pid)
+
+    def fork_ahead(self) -> None:
+        """Have one waiting."""
+        if not self._idle:
+            try:
+                self._idle.append(self._fork(None, ()))
+            except OSError:
+                # Not even the next command may need it; that one will say so if it does.
+                return
+
+    def start(self, command: Command, spec: dict[str, Any], descriptors: Sequence[int]) -> Handle:
+        """Run a command under a supervisor.
+
+        Args:
+            command: Told when the process has ended.
+            spec: The command as the supervisor takes it.
+            descriptors: Its stdin or -1, stdout and stderr.
+        """
+        message = supervisor.RUN + wire.encode(spec)
+        handle = None
+        while self._idle and len(message) <= supervisor.MAX_MESSAGE:
+            handle = self._idle.pop()
+            fds = b"".join(fd.to_bytes(4, sys.byteorder) for fd in descriptors if fd >= 0)
+            try:
+                handle.socket.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
+                break
+            except OSError:
+                self._discard(handle)
+                handle = None
+        if handle is None:
+            handle = self._fork(spec, descriptors)
+        handle.command = command
+        self._server.soon(self.fork_ahead)
+        return handle
+
+    def _fork(self, spec: dict[str, Any] | None, descriptors: Sequence[int]) -> Handle:
+        pid, socket = supervisor.fork(spec, descriptors)
+        handle = Handle(pid, socket)
+        self._by_pid[pid] = handle
+        self._server.watch(socket.fileno(), select.EPOLLIN, lambda events: self._readable(handle))
+        return handle
+
+    def _readable(self, handle: Handle) -> None:
+        try:
+            message = handle.socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if message[:1] != supervisor.ENDED:
+            # It is gone; `reaped` follows with the reason.
+            self._unwatch(handle)
+            return
+        ended = wire.decode(message[1:])
+        command, handle.command = handle.command, None
+        if command is not None:
+            command.ended(ended)
+        if ended["reusable"] and len(self._idle) < _KEPT:
+            self._idle.append(handle)
+        else:
+            self._discard(handle)
+
+    def reaped(self, pid: int, status: int) -> None:
+        """A child of the server ended; where it was a supervisor with a command, that is the command's end."""
+        handle = self._by_pid.get(pid)
+        if handle is None:
+            return
+        if handle.command is not None:
+            self._readable(handle)
+        if handle in self._idle:
+            self._idle.remove(handle)
+            self._server.soon(self.fork_ahead)
+        self._by_pid.pop(pid, None)
+        self._unwatch(handle)
+        if handle.command is not None:
+            ended = {"status": status if os.WIFSIGNALED(status) else _KILLED, "reusable": False, "left": 0, "error": None}
+            handle.command.ended(ended)
+            handle.command = None
+
+    def _discard(self, handle: Handle) -> None:
+        """Let it go: it ends by itself when its socket closes."""
+        self._unwatch(handle)
+
+    def _unwatch(self, handle: Handle) -> None:
+        if handle.socket.fileno() >= 0:
+            self._server.unwatch(handle.socket.fileno())
+            handle.socket.close()

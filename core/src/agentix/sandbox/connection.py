@@ -1,0 +1,379 @@
+"""The host's end of the stream to one runtime: calls, credit, heartbeats, and what happens when it breaks."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from agentix.errors import HostError, SandboxGone, WireError
+from agentix.runtime import wire
+from agentix.sandbox.failures import remote_error
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from anyio.abc import ByteStream, TaskGroup
+
+RECEIVE = 1 << 18
+CANCEL_S = 15.0
+"""How long a cancelled call is waited for; a runtime kills well within it."""
+
+
+class Connection:
+    """Calls over one stream, any number at a time.
+
+    Args:
+        stream: The stream that the provider dialled.
+        explain: Asked once why the stream ended.
+        heartbeat_s: After how many seconds of silence the runtime is asked for a sign of life.
+        missed: How many such questions in a row may stay unanswered.
+    """
+
+    def __init__(
+        self,
+        stream: ByteStream,
+        *,
+        explain: Callable[[], Awaitable[SandboxGone]],
+        heartbeat_s: float,
+        missed: int,
+    ) -> None:
+        self._stream = stream
+        self._explain = explain
+        self._heartbeat_s = heartbeat_s
+        self._missed = missed
+        self._reader = wire.FrameReader(wire.FROM_RUNTIME)
+        self._calls: dict[int, Call] = {}
+        self._last = 0
+        self._urgent: deque[bytes] = deque()
+        self._bulk: deque[bytes] = deque()
+        self._sending = anyio.Event()
+        self._greeting: Any = None
+        self._greeted = anyio.Event()
+        self._heard = False
+        self._failure: HostError | None = None
+        self._failing = False
+        self._scope: anyio.CancelScope | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether calls can still be made."""
+        return not self._failing
+
+    async def start(self, group: TaskGroup, hello: dict[str, Any]) -> dict[str, Any]:
+        """Start to serve the stream in a task group, and greet the runtime.
+
+        Raises:
+            SandboxGone: The stream ended first.
+            WireError: The answer is not the protocol's, or of another version.
+        """
+        group.start_soon(self._run)
+        self._urgent.append(wire.frame(wire.HELLO, 0, wire.encode(hello)))
+        self._sending.set()
+        await self._greeted.wait()
+        self.check()
+        greeting: dict[str, Any] = self._greeting
+        return greeting
+
+    def check(self) -> None:
+        """Raise the reason why the connection is closed, where it is."""
+        if self._failure is not None:
+            raise same_failure(self._failure)
+
+    def call(self, method: str, arguments: dict[str, Any]) -> Call:
+        """Begin a call; `async with` it."""
+        self.check()
+        self._last += 1
+        call = Call(self, self._last)
+        self._calls[call.id] = call
+        self.send(wire.frame(wire.CALL, call.id, wire.encode([method, arguments])))
+        return call
+
+    def send(self, frame: bytes, *, bulk: bool = False) -> None:
+        """Queue a frame; bulk data waits for everything else."""
+        if not self._failing:
+            (self._bulk if bulk else self._urgent).append(frame)
+            self._sending.set()
+
+    async def aclose(self) -> None:
+        """Close the stream; the runtime then ends everything that it started."""
+        if not self._failing:
+            self._failing = True
+            self._break(SandboxGone("the sandbox was closed"))
+        if self._scope is not None:
+            self._scope.cancel()
+        await anyio.aclose_forcefully(self._stream)
+
+    async def _run(self) -> None:
+        # Whatever happens here ends calls and never the task group, which is the caller's.
+        with anyio.CancelScope() as self._scope:
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._write)
+                    group.start_soon(self._watch)
+                    await self._read()
+            except* WireError as errors:
+                self._failing = True
+                self._break(errors.exceptions[0])  # type: ignore[arg-type]
+            except* (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                await self._lost()
+        if not self._failing:
+            self._failing = True
+            self._break(SandboxGone("the sandbox was closed"))
+
+    async def _lost(self) -> None:
+        if self._failing:
+            return
+        self._failing = True
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_S):
+            try:
+                self._break(await self._explain())
+            except Exception as error:
+                gone = SandboxGone("the connection to the sandbox was lost")
+                gone.add_note(f"why could not be found out: {error!r}")
+                self._break(gone)
+        if self._failure is None:
+            self._break(SandboxGone("the connection to the sandbox was lost"))
+
+    def _break(self, failure: HostError) -> None:
+        if self._failure is None:
+            self._failure = failure
+        self._greeted.set()
+        self._urgent.clear()
+        self._bulk.clear()
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.broke()
+
+    async def _read(self) -> None:
+        while True:
+            received = await self._stream.receive(RECEIVE)
+            self._heard = True
+            try:
+                for kind, number, payload in self._reader.feed(received):
+                    self._dispatch(kind, number, payload)
+            except wire.Malformed as error:
+                raise WireError(f"the sandbox's runtime broke the protocol: {error}") from error
+
+    def _dispatch(self, kind: int, number: int, payload: bytes) -> None:
+        if kind == wire.PONG:
+            return
+        if kind == wire.HELLO:
+            if self._greeting is not None:
+                raise wire.Malformed("it said hello twice")
+            self._greeting = _checked_greeting(wire.decode(payload))
+            self._greeted.set()
+            return
+        call = self._calls.get(number)
+        if call is None:
+            raise wire.Malformed(f"a frame belongs to call {number}, which is not under way")
+        if kind == wire.DATA:
+            call.received(payload)
+        elif kind == wire.CREDIT:
+            call.credited(int.from_bytes(payload, "big"))
+        else:
+            del self._calls[number]
+            call.ended(wire.decode(payload), failed=kind == wire.ERROR)
+
+    async def _write(self) -> None:
+        while True:
+            if not self._urgent and not self._bulk:
+                self._sending = anyio.Event()
+                await self._sending.wait()
+                continue
+            burst = bytearray()
+            while self._urgent:
+                burst += self._urgent.popleft()
+            while self._bulk and len(burst) < RECEIVE:
+                burst += self._bulk.popleft()
+            await self._stream.send(bytes(burst))
+
+    async def _watch(self) -> None:
+        silent = 0
+        while True:
+            await anyio.sleep(self._heartbeat_s)
+            if self._heard:
+                self._heard, silent = False, 0
+                continue
+            # Counting questions rather than seconds, a host that was itself held up does not blame the sandbox.
+            if silent >= self._missed:
+                seconds = self._heartbeat_s * (silent + 1)
+                self._failing = True
+                self._break(SandboxGone(f"the sandbox's runtime has not answered for {seconds:g} s"))
+                assert self._scope is not None
+                self._scope.cancel()
+                return
+            silent += 1
+            self.send(wire.frame(wire.PING, 0))
+
+
+class Call:
+    """One call under way.
+
+    Leaving its context before it has ended cancels it in the sandbox, and waits until that is done.
+    """
+
+    def __init__(self, connection: Connection, id: int) -> None:
+        self.id = id
+        self._connection = connection
+        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._held = 0
+        self._consumed = 0
+        self._credit = wire.WINDOW
+        self._changed: anyio.Event | None = None
+        self._over = False
+        self._value: Any = None
+        self._failed = False
+        self._abandoned = False
+
+    async def __aenter__(self) -> Call:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._over:
+            return
+        self._abandoned = True
+        self._inbox.clear()
+        self.cancel()
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_S):
+            while not self._over:
+                await self._wait()
+
+    def cancel(self) -> None:
+        """Ask the runtime to end the call; its result still comes."""
+        if not self._over:
+            self._connection.send(wire.frame(wire.CANCEL, self.id))
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """The next piece of output with its channel, or None when the call has ended.
+
+        Raises:
+            SandboxGone: The connection broke.
+            WireError: The same, because of what the sandbox sent.
+        """
+        while not self._inbox:
+            if self._over:
+                self._check()
+                return None
+            await self._wait()
+        channel, piece = self._inbox.popleft()
+        self._take(len(piece))
+        return channel, piece
+
+    async def result(self) -> Any:
+        """What the call returned. Output that was not received is dropped.
+
+        Raises:
+            OSError: As the runtime reports it.
+            SandboxGone: The connection broke.
+            WireError: The same, because of what the sandbox sent.
+        """
+        while not self._over:
+            if self._inbox:
+                await self.receive()
+            else:
+                await self._wait()
+        self._check()
+        if self._failed:
+            raise remote_error(self._value)
+        return self._value
+
+    async def send(self, payload: bytes | memoryview) -> bool:
+        """Send input as the runtime takes it; False when the call has ended instead."""
+        view = memoryview(payload)
+        while view:
+            while self._credit <= 0 and not self._over:
+                await self._wait()
+            if self._over:
+                return False
+            piece = view[: min(wire.CHUNK, self._credit)]
+            self._credit -= len(piece)
+            self._connection.send(wire.data(self.id, wire.PLAIN, piece), bulk=True)
+            view = view[len(piece) :]
+        return not self._over
+
+    def end_input(self) -> None:
+        """Say that no more input will come."""
+        if not self._over:
+            self._connection.send(wire.frame(wire.END, self.id), bulk=True)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self._over
+
+    def received(self, payload: bytes) -> None:
+        """The connection has a piece of output for it."""
+        if not payload:
+            raise wire.Malformed("a data frame names no channel")
+        piece = payload[1:]
+        if self._abandoned:
+            self._take(len(piece))
+            return
+        self._held += len(piece)
+        if self._held > wire.WINDOW:
+            raise wire.Malformed("more data was sent than was allowed")
+        self._inbox.append((payload[0], piece))
+        self._notify()
+
+    def credited(self, amount: int) -> None:
+        """The connection has more credit for it."""
+        self._credit += amount
+        if self._credit > wire.WINDOW:
+            raise wire.Malformed("more credit was given than was used")
+        self._notify()
+
+    def ended(self, value: Any, *, failed: bool) -> None:
+        """The connection has its result."""
+        self._over, self._value, self._failed = True, value, failed
+        self._notify()
+
+    def broke(self) -> None:
+        """The connection is gone."""
+        self._over = True
+        self._notify()
+
+    def _check(self) -> None:
+        if self._value is None and not self._failed:
+            self._connection.check()
+
+    def _take(self, amount: int) -> None:
+        self._held -= amount
+        self._consumed += amount
+        if self._consumed >= wire.WINDOW // 2:
+            self._connection.send(wire.credit(self.id, self._consumed))
+            self._consumed = 0
+
+    def _notify(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+
+    async def _wait(self) -> None:
+        self._changed = anyio.Event()
+        await self._changed.wait()
+
+
+def _checked_greeting(greeting: Any) -> dict[str, Any]:
+    if not isinstance(greeting, dict) or not isinstance(greeting.get("pid"), int):
+        raise wire.Malformed("its hello is not one")
+    if greeting.get("protocol") != wire.PROTOCOL:
+        raise wire.Malformed(f"it speaks version {greeting.get('protocol')!r}, not {wire.PROTOCOL}")
+    return greeting
+
+
+def same_failure(failure: HostError) -> HostError:
+    """A failure again, as an exception of its own, since several tasks may raise it at once."""
+    if isinstance(failure, SandboxGone):
+        copy: HostError = type(failure)(
+            failure.message,
+            exit_code=failure.exit_code,
+            oom=failure.oom,
+            log_tail=failure.log_tail,
+            hint=failure.hint,
+        )
+    else:
+        copy = type(failure)(failure.message, hint=failure.hint)
+    copy.detail = failure.detail
+    copy.__cause__ = failure.__cause__
+    return copy

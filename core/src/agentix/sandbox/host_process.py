@@ -1,0 +1,155 @@
+"""Sandboxes that are a plain child process of this one, without isolation: for trusted code and for fakes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+from anyio.abc import ByteStream, UNIXSocketStream
+
+import agentix.runtime
+from agentix.errors import HostError, SandboxGone, Unsupported
+from agentix.models import RuntimeMount, SandboxInfo
+from agentix.runtime import SERVER_ARGS
+from agentix.sandbox.provider import BaseProvider
+
+if TYPE_CHECKING:
+    from agentix.models import SandboxConfig
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_EXIT_S = 8.0
+
+
+@dataclass
+class _Entry:
+    info: SandboxInfo
+    directory: Path
+    process: subprocess.Popen[bytes] | None = None
+
+
+class HostProcessProvider(BaseProvider):
+    """Gives each sandbox a private directory and a runtime server that is a child of this process.
+
+    The server is started at the first call, so that a sandbox which is never used costs no process. Commands see
+    the host's files with this user's rights, but none of its environment.
+    """
+
+    name = "host-process"
+    connects_lazily = True
+
+    def __init__(self) -> None:
+        self._sandboxes: dict[str, _Entry] = {}
+
+    async def runtime(self) -> RuntimeMount:
+        """This interpreter and the installed package, in place."""
+        source = Path(agentix.runtime.__file__).parent.parent.parent
+        start = f"import sys; sys.path.insert(0, {str(source)!r}); {SERVER_ARGS[1]}"
+        return RuntimeMount(path=source, digest="", argv=(sys.executable, "-I", "-S", SERVER_ARGS[0], start))
+
+    async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
+        """Make a name for it; directory and process come with the first call."""
+        self.refuse(config)
+        sandbox_id = f"{self.name}-{uuid4().hex[:12]}"
+        directory = Path(tempfile.gettempdir()) / f"agentix-{sandbox_id}"
+        info = SandboxInfo(
+            id=sandbox_id,
+            provider=self.name,
+            labels=dict(config.labels),
+            workdir=str(directory),
+            env={"PATH": _PATH, "HOME": str(directory), "LANG": "C.UTF-8"},
+            created_at=time.time(),
+        )
+        self._sandboxes[sandbox_id] = _Entry(info, directory)
+        return info
+
+    def refuse(self, config: SandboxConfig) -> None:
+        """Refuse what a plain process cannot have; override it to allow more.
+
+        Raises:
+            Unsupported: The config asks for it; the message names the field.
+        """
+        for field in ("cpus", "memory_mb", "storage_mb", "pids", "user", "platform", "mounts", "allowed_hosts", "gpus"):
+            if getattr(config, field):
+                raise Unsupported(f"provider {self.name} runs a plain process and cannot honour {field!r}")
+
+    async def dial(self, sandbox_id: str) -> ByteStream:
+        """Start the server and give the stream to it."""
+        entry = self._sandboxes.get(sandbox_id)
+        if entry is None:
+            raise SandboxGone(f"there is no sandbox {sandbox_id}")
+        if entry.process is not None:
+            raise HostError(f"sandbox {sandbox_id} has its only stream already")
+        entry.directory.mkdir(mode=0o700)
+        runtime = await self.runtime()
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                # Popen returns once the program is executed, about a millisecond later; a thread would cost more.
+                entry.process = subprocess.Popen(
+                    [*runtime.argv, "--fd", str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    cwd=entry.directory,
+                    env={"PATH": _PATH, "LANG": "C.UTF-8"},
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            return await UNIXSocketStream.from_socket(ours)
+        except BaseException:
+            ours.close()
+            raise
+
+    async def explain(self, sandbox_id: str) -> SandboxGone:
+        """Add how the server ended."""
+        entry = self._sandboxes.get(sandbox_id)
+        if entry is None or entry.process is None:
+            return await super().explain(sandbox_id)
+        code = await _exit_code(entry.process, 2.0)
+        reason = "hung up" if code is None else f"ended with exit code {code}"
+        return SandboxGone(f"sandbox {sandbox_id} of provider {self.name} is gone: its runtime {reason}", exit_code=code)
+
+    async def delete(self, sandbox_id: str) -> None:
+        """End the server with all that it started, and remove the directory."""
+        entry = self._sandboxes.get(sandbox_id)
+        if entry is None:
+            return
+        if entry.process is not None:
+            if await _exit_code(entry.process, _EXIT_S) is None:
+                entry.process.kill()
+                await _exit_code(entry.process, _EXIT_S)
+            await anyio.to_thread.run_sync(shutil.rmtree, entry.directory, True)
+        if entry.directory.exists():
+            raise HostError(f"the directory {entry.directory} of sandbox {sandbox_id} could not be removed")
+        del self._sandboxes[sandbox_id]
+
+    async def list(self, labels: Mapping[str, str]) -> list[SandboxInfo]:
+        """The sandboxes of this provider object."""
+        wanted = dict(labels).items()
+        return [entry.info for entry in self._sandboxes.values() if wanted <= dict(entry.info.labels).items()]
+
+
+async def _exit_code(process: subprocess.Popen[bytes], within_s: float) -> int | None:
+    """Wait for a child without a thread."""
+    if process.poll() is not None:
+        return process.returncode
+    with anyio.move_on_after(within_s):
+        with suppress(ProcessLookupError):
+            fd = os.pidfd_open(process.pid)
+            try:
+                await anyio.wait_readable(fd)
+            finally:
+                os.close(fd)
+    return process.poll()

@@ -1,0 +1,152 @@
+"""The base class of providers: from create, dial and delete to a session."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, ClassVar
+
+import anyio
+
+from agentix.errors import SandboxGone, Unsupported
+from agentix.sandbox.command import environment
+from agentix.sandbox.connection import Connection
+from agentix.sandbox.sandbox import Sandbox, Unreleased
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from anyio.abc import ByteStream, TaskGroup
+    from pydantic import BaseModel
+
+    from agentix.models import Capability, RuntimeMount, SandboxConfig, SandboxInfo
+
+
+class BaseProvider(ABC):
+    """A provider implements `create`, `dial`, `delete` and `list`; see `agentix.interfaces.SandboxProvider`."""
+
+    name: str
+    capabilities: frozenset[Capability] = frozenset()
+    Config: ClassVar[type[BaseModel] | None] = None
+    teardown_s: float = 30.0
+    """Seconds that deleting a sandbox may take."""
+    heartbeat_s: float = 10.0
+    """Seconds of silence after which a runtime is asked for a sign of life."""
+    missed_heartbeats: int = 6
+    """How many such questions in a row may stay unanswered before the sandbox counts as gone."""
+    connects_lazily: bool = False
+    """Whether a sandbox is dialled at its first call instead of at the start of its session."""
+
+    @abstractmethod
+    async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
+        """Create a sandbox; a call that fails or is cancelled leaves nothing behind."""
+
+    @abstractmethod
+    async def dial(self, sandbox_id: str) -> ByteStream:
+        """Open a fresh duplex stream to the runtime's server."""
+
+    @abstractmethod
+    async def delete(self, sandbox_id: str) -> None:
+        """Delete a sandbox; returns when it is gone. Deleting twice is no error."""
+
+    @abstractmethod
+    async def list(self, labels: Mapping[str, str]) -> list[SandboxInfo]:
+        """The existing sandboxes that carry all of these labels."""
+
+    async def runtime(self) -> RuntimeMount:
+        """The base runtime to mount."""
+        from agentix.bundle import base_runtime
+
+        return await base_runtime()
+
+    async def explain(self, sandbox_id: str) -> SandboxGone:
+        """Say why a sandbox's stream ended; override it where the engine knows more."""
+        return SandboxGone(f"sandbox {sandbox_id} of provider {self.name} is gone: its runtime hung up")
+
+    async def aclose(self) -> None:
+        """Release what the provider itself holds."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @asynccontextmanager
+    async def session(self, config: SandboxConfig) -> AsyncIterator[Sandbox]:
+        """A sandbox that exists for as long as the context is open.
+
+        What the body raises comes out as it is. A sandbox that could not be deleted is told by
+        `sandbox.unreleased`, and where no sandbox was given, by a note on the error and its `unreleased` attribute.
+
+        Raises:
+            Unsupported: The config asks for something that this provider cannot do.
+            EnvFailed: The image cannot be had or built, or does not start.
+            HostError: The machine or the engine failed.
+        """
+        if config.bundle is not None:
+            raise Unsupported(f"provider {self.name} cannot mount bundle {config.bundle!r}: there are no bundles yet")
+        environment(config.env)
+        info = await self.create(config, await self.runtime())
+        error: BaseException | None = None
+        sandbox: Sandbox | None = None
+        given = False
+        try:
+            # An error from the body leaves the group first and is raised then: the group would wrap it.
+            async with anyio.create_task_group() as group:
+                sandbox = self._sandbox(info, config, group)
+                try:
+                    if not self.connects_lazily:
+                        await sandbox.connect()
+                    given = True
+                    yield sandbox
+                except BaseException as raised:
+                    error = raised
+                with anyio.CancelScope(shield=True):
+                    await sandbox.aclose()
+                group.cancel_scope.cancel()
+        finally:
+            unreleased = await self._release(info)
+            if unreleased is not None:
+                if sandbox is not None:
+                    sandbox.unreleased = unreleased
+                if error is not None and not given:
+                    error.add_note(f"sandbox {info.id} could not be deleted either: {unreleased.message}")
+                    error.unreleased = unreleased  # type: ignore[attr-defined]
+            if error is not None:
+                raise error
+
+    def _sandbox(self, info: SandboxInfo, config: SandboxConfig, group: TaskGroup) -> Sandbox:
+        async def connect() -> Connection:
+            connection = Connection(
+                await self.dial(info.id),
+                explain=lambda: self.explain(info.id),
+                heartbeat_s=self.heartbeat_s,
+                missed=self.missed_heartbeats,
+            )
+            hello = {
+                "workdir": sandbox.workdir,
+                "base_env": environment(info.env),
+                "base_user": info.user,
+                "env": environment(config.env),
+                "user": config.user,
+            }
+            await connection.start(group, hello)
+            return connection
+
+        sandbox = Sandbox(info, config, connect=connect)
+        return sandbox
+
+    async def _release(self, info: SandboxInfo) -> Unreleased | None:
+        message = f"deleting it took more than {self.teardown_s:g} s"
+        with anyio.move_on_after(self.teardown_s, shield=True):
+            try:
+                await self.delete(info.id)
+                return None
+            except Exception as error:
+                message = str(error) or repr(error)
+        return Unreleased(id=info.id, provider=self.name, message=message)

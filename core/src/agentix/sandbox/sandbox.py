@@ -1,0 +1,311 @@
+"""The one concrete sandbox: commands and files, the same on every provider."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from agentix.errors import HostError, WireError
+from agentix.sandbox import command as commands
+from agentix.sandbox import transfer
+from agentix.sandbox import tree as trees
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from agentix.models import ExecResult, SandboxConfig, SandboxInfo
+    from agentix.sandbox.command import CommandStream
+    from agentix.sandbox.connection import Connection
+    from agentix.sandbox.transfer import DownloadReport
+    from agentix.sandbox.tree import Tree
+
+READ_LIMIT = 256 << 20
+"""How much `read_file` takes into memory where no limit is given, in bytes."""
+
+RemotePath = str | bytes | os.PathLike[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unreleased:
+    """A sandbox that could not be deleted."""
+
+    id: str
+    provider: str
+    message: str
+
+
+class Sandbox:
+    """An isolated place where commands run.
+
+    It lives as long as the `provider.session(config)` that gave it. Every method raises `SandboxGone` when the
+    sandbox is lost, `WireError` when it sends something that is not the protocol, and for files the `OSError`
+    that the sandbox's kernel gave. Relative paths start at `workdir`.
+
+    Args:
+        info: What is known of it.
+        config: What it was asked to be.
+        connect: Gives the connection to its runtime.
+    """
+
+    def __init__(
+        self, info: SandboxInfo, config: SandboxConfig, *, connect: Callable[[], Awaitable[Connection]]
+    ) -> None:
+        self.id = info.id
+        self.info = info
+        self.config = config
+        self.provider_name = info.provider
+        self.workdir = config.workdir or info.workdir
+        self.unreleased: Unreleased | None = None
+        """Set after the session where the sandbox could not be deleted; that never hides what happened in it."""
+        self._connect = connect
+        self._connecting = anyio.Lock()
+        self._connection: Connection | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Sandbox {self.id} of {self.provider_name}>"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the sandbox can still be used, as far as is known."""
+        return not self._closed and (self._connection is None or self._connection.open)
+
+    async def connect(self) -> Connection:
+        """The connection to the runtime, made on the first call."""
+        if self._connection is None:
+            async with self._connecting:
+                if self._connection is None:
+                    self._connection = await self._connect()
+        return self._connection
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        stdin: bytes | Path | None = None,
+        cwd: RemotePath | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        timeout_s: float | None = None,
+        output_limit: int = commands.OUTPUT_LIMIT,
+        pty: bool = False,
+    ) -> ExecResult:
+        """Run a command until its process exits; what it leaves running lives on.
+
+        Args:
+            command: A string for the sandbox's `bash`, else `sh`, or a program and its arguments.
+            stdin: What it reads: bytes, or a file on the host; nothing by default.
+            cwd: Where it starts; `workdir` by default.
+            env: Variables over those of the sandbox and its config.
+            user: A name, a uid or `user:group`; the config's by default.
+            timeout_s: After so many seconds it and everything below it is killed; the result says so and has
+                the output until then. Cancelling kills the same way.
+            output_limit: How many bytes of each stream are kept; above it, the head and the tail.
+            pty: Give it a terminal, which merges stderr into stdout.
+
+        Returns:
+            The result, also where the program does not exist (127) or is not executable (126).
+
+        Raises:
+            ValueError: The kernel cannot take an argument or variable of that size or content.
+            OSError: It cannot be started: `cwd` does not exist, the user may not be changed, no process is left.
+            EnvFailed: There is no such user.
+        """
+        arguments = commands.request(
+            command, stdin=stdin, cwd=self._path(cwd), env=env, user=user, timeout_s=timeout_s, pty=pty
+        )
+        connection = await self.connect()
+        return await commands.run(connection, arguments, stdin=stdin, output_limit=output_limit)
+
+    def stream(
+        self,
+        command: str | Sequence[str],
+        *,
+        stdin: bytes | Path | None = None,
+        cwd: RemotePath | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        timeout_s: float | None = None,
+        output_limit: int = commands.OUTPUT_LIMIT,
+        pty: bool = False,
+    ) -> AbstractAsyncContextManager[CommandStream]:
+        """Run a command and take its output as it comes.
+
+        Without `stdin`, input is sent with `send` and ended with `close_input`. Leaving the context kills what
+        still runs. The arguments are those of `exec`; `output_limit` is how much of each stream `result` keeps.
+        """
+        arguments = commands.request(
+            command, stdin=stdin, cwd=self._path(cwd), env=env, user=user, timeout_s=timeout_s, pty=pty
+        )
+
+        @asynccontextmanager
+        async def running() -> AsyncIterator[CommandStream]:
+            connection = await self.connect()
+            async with commands.stream(connection, arguments, stdin=stdin, output_limit=output_limit) as stream:
+                yield stream
+
+        return running()
+
+    async def read_file(self, path: RemotePath, *, limit: int | None = None) -> bytes:
+        """The bytes of a regular file.
+
+        Args:
+            path: Where it is.
+            limit: The most bytes to take into memory; 256 MiB by default.
+
+        Raises:
+            OSError: It cannot be read; EFBIG where it is larger than the limit, EINVAL for a pipe or device.
+        """
+        most = READ_LIMIT if limit is None else limit
+        pieces: list[bytes] = []
+        size = 0
+        connection = await self.connect()
+        async with connection.call("read", {"path": self._path(path), "limit": most}) as call:
+            while (received := await call.receive()) is not None:
+                size += len(received[1])
+                if size > most:
+                    raise WireError("the sandbox's runtime sent more of a file than was asked for")
+                pieces.append(received[1])
+            await call.result()
+        return b"".join(pieces)
+
+    async def write_file(self, path: RemotePath, data: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
+        """Write a file, over one that exists, and make the directories above it.
+
+        Args:
+            path: Where it shall be.
+            data: Its content.
+            mode: Its permission bits.
+            user: Who shall own it and the directories made; the runtime's user by default.
+        """
+        connection = await self.connect()
+        arguments = {"path": self._path(path), "mode": mode, "user": user}
+        async with connection.call("write", arguments) as call:
+            await call.send(data)
+            call.end_input()
+            await call.result()
+
+    async def upload(
+        self,
+        local: str | Path,
+        remote: RemotePath,
+        *,
+        user: str | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        """Copy a file or tree into the sandbox, with its modes; what lies there already is kept or overwritten.
+
+        Args:
+            local: A file or a directory on the host; links in it are copied as links.
+            remote: What the file, or the directory, shall be called there.
+            user: Who shall own it; the runtime's user by default.
+            exclude: Patterns, as of `fnmatch`, for names or relative paths to leave out.
+        """
+        connection = await self.connect()
+        await transfer.upload(connection, Path(local), self._path(remote), user=user, exclude=tuple(exclude or ()))
+
+    async def download(
+        self,
+        remote: RemotePath,
+        local: str | Path,
+        *,
+        max_bytes: int = transfer.MAX_DOWNLOAD_BYTES,
+        max_entries: int = transfer.MAX_DOWNLOAD_ENTRIES,
+        members: Sequence[bytes] | None = None,
+    ) -> DownloadReport:
+        """Copy a file or tree out of the sandbox, which is not trusted.
+
+        Nothing is written outside of `local`; links that lead out of it, devices, pipes, sockets and what is over
+        a limit are left out and reported, and the rest is collected. Do not follow the links that came.
+
+        Args:
+            remote: A file or a directory.
+            local: What the file, or the directory, shall be called on the host.
+            max_bytes: How many bytes of content to take.
+            max_entries: How many files, links and directories to take.
+            members: Relative paths to take instead of the whole tree.
+
+        Raises:
+            FileNotFoundError: There is nothing at `remote`.
+        """
+        connection = await self.connect()
+        return await transfer.download(
+            connection,
+            self._path(remote),
+            Path(local),
+            max_bytes=max_bytes,
+            max_entries=max_entries,
+            members=members,
+        )
+
+    async def tree(
+        self,
+        path: RemotePath,
+        *,
+        exclude: Sequence[str] = (".git",),
+        max_entries: int = trees.MAX_TREE_ENTRIES,
+        max_bytes: int = trees.MAX_TREE_BYTES,
+    ) -> Tree:
+        """List the files below a directory with their git blob ids, hashed inside the sandbox.
+
+        Args:
+            path: The directory.
+            exclude: Names, at any depth, or relative paths to leave out.
+            max_entries: The most entries to list.
+            max_bytes: The most content to hash.
+
+        Raises:
+            OSError: It cannot be read, or changed meanwhile (EBUSY), or is over a limit (EFBIG).
+        """
+        connection = await self.connect()
+        return await trees.tree(
+            connection, self._path(path), exclude=exclude, max_entries=max_entries, max_bytes=max_bytes
+        )
+
+    async def remove(self, path: RemotePath) -> None:
+        """Remove a file, a link or a whole tree; nothing there is no error."""
+        await self._simple("remove", path=self._path(path))
+
+    async def make_dirs(self, path: RemotePath, *, mode: int = 0o755, user: str | None = None) -> None:
+        """Make a directory and those above it; one that exists stays as it is."""
+        await self._simple("make_dirs", path=self._path(path), mode=mode, user=user)
+
+    async def exists(self, path: RemotePath) -> bool:
+        """Whether there is something at a path, links followed."""
+        return bool(await self._simple("exists", path=self._path(path)))
+
+    async def kill_all(self) -> None:
+        """End every process in the sandbox but the runtime.
+
+        Raises:
+            HostError: Some could not be killed.
+        """
+        value = await self._simple("kill_all")
+        if not isinstance(value, dict) or not isinstance(value.get("left"), int):
+            raise WireError("the sandbox's runtime answered kill_all in a form that is none")
+        if value["left"]:
+            raise HostError(f"{value['left']} processes in sandbox {self.id} could not be killed")
+
+    async def aclose(self) -> None:
+        """End the connection, and with it all that runs; the session does this."""
+        self._closed = True
+        if self._connection is not None:
+            await self._connection.aclose()
+
+    async def _simple(self, method: str, **arguments: Any) -> Any:
+        connection = await self.connect()
+        async with connection.call(method, arguments) as call:
+            return await call.result()
+
+    def _path(self, path: RemotePath | None) -> bytes:
+        raw = b"" if path is None else os.fsencode(path)
+        if b"\0" in raw:
+            raise ValueError(f"the path {path!r} holds a NUL")
+        return posixpath.join(os.fsencode(self.workdir), raw) if raw else os.fsencode(self.workdir)

@@ -1,0 +1,78 @@
+"""The listing of a tree in a sandbox, as the sandbox tells it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from agentix.errors import WireError
+from agentix.runtime import wire
+
+if TYPE_CHECKING:
+    from agentix.sandbox.connection import Connection
+
+MAX_TREE_ENTRIES = 500_000
+MAX_TREE_BYTES = 32 << 30
+_BLOB = re.compile(r"[0-9a-f]{40}")
+_MAX_PATH = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """One file, link or other thing; directories are not listed."""
+
+    kind: Literal["file", "link", "other"]
+    executable: bool
+    size: int
+    """Bytes of content, or of the link's target."""
+    blob: str
+    """The id that git gives the content or the link's target; empty for anything else."""
+
+
+Tree: TypeAlias = dict[bytes, TreeEntry]
+"""Entries by their path relative to the listed directory."""
+
+
+async def tree(
+    connection: Connection, path: bytes, *, exclude: Sequence[str], max_entries: int, max_bytes: int
+) -> Tree:
+    """List a tree; see `Sandbox.tree`."""
+    arguments = {
+        "path": path,
+        "exclude": [name.encode("utf-8", "surrogateescape") for name in exclude],
+        "max_entries": max_entries,
+        "max_bytes": max_bytes,
+    }
+    found: Tree = {}
+    async with connection.call("tree", arguments) as call:
+        while (received := await call.receive()) is not None:
+            try:
+                batch = wire.decode(received[1])
+            except wire.Malformed as error:
+                raise WireError(f"the sandbox's runtime sent a listing that is none: {error}") from error
+            if not isinstance(batch, list) or len(found) + len(batch) > max_entries:
+                raise WireError("the sandbox's runtime sent a listing that is none")
+            for record in batch:
+                name, entry = _checked(record)
+                found[name] = entry
+        await call.result()
+    return found
+
+
+def _checked(record: Any) -> tuple[bytes, TreeEntry]:
+    if (
+        isinstance(record, list)
+        and [type(field) for field in record] == [bytes, str, bool, int, str]
+        and record[3] >= 0
+        and _plain(record[0])
+    ):
+        name, kind, executable, size, blob = record
+        if (kind == "other" and not blob) or (kind in ("file", "link") and _BLOB.fullmatch(blob)):
+            return name, TreeEntry(kind, executable, size, blob)
+    raise WireError("the sandbox's runtime sent a listing with an entry that is none")
+
+
+def _plain(path: bytes) -> bool:
+    return len(path) <= _MAX_PATH and b"\0" not in path and not {b"", b".", b".."} & set(path.split(b"/"))
