@@ -1,0 +1,38 @@
+"""Where the console scripts start: outside the namespace, so that they can say what is wrong with it."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+
+def agentix() -> int:
+    """The command `agentix`."""
+    return _start("agentix")
+
+
+def agentix_run() -> int:
+    """The command `agentix-run`, the same as `agentix rollout`."""
+    return _start("agentix-run")
+
+
+def _start(name: str) -> int:
+    try:
+        from agentix.cli.app import main
+    except ImportError:
+        origin = _shadow()
+        if origin is None:
+            raise
+        sys.stderr.write(
+            f"error: {origin} hides the packages of agentix-rollouts\n"
+            f"  agentix is a namespace of several distributions, and that file makes it belong to one. Remove it, or\n"
+            f"  uninstall what it came with (pip uninstall agentix) from {sys.executable}.\n"
+        )
+        return 2
+    return main(name)
+
+
+def _shadow() -> str | None:
+    """The file of a foreign `agentix`, where one is found instead of the namespace."""
+    spec = find_spec("agentix")
+    return spec.origin if spec is not None and spec.has_location else None

@@ -2,7 +2,7 @@
 
 from agentix.records.layout import Layout, check_run_id
 from agentix.records.manifest import Host, Manifest, PlannedInstance, PluginUse, Session
-from agentix.records.record import Record, StepFailure, UsageRecord
+from agentix.records.record import Record, StepFailure, UsageRecord, utc_now
 from agentix.records.run import Run, load_run
 from agentix.records.state import INFRA, ResumePlan, RunState, parse_retry
 from agentix.records.trial_files import TrialFile
@@ -27,4 +27,5 @@ __all__ = [
     "check_run_id",
     "load_run",
     "parse_retry",
+    "utc_now",
 ]

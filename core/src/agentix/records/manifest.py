@@ -117,7 +117,9 @@ class Manifest(BaseModel):
 
     def to_bytes(self) -> bytes:
         """The content of manifest.json."""
-        return dump_pretty(self.model_dump(mode="json"))
+        data = self.model_dump(mode="json")
+        data["instances"] = [instance.model_dump(exclude_none=True) for instance in self.instances]
+        return dump_pretty(data)
 
     def changes(self, new: Manifest) -> list[str]:
         """What in `new` makes its results another measurement than this run's, field by field."""

@@ -12,6 +12,7 @@ from agentix.records.plain import clean_text, dump_line, plain
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 _MESSAGE_LIMIT = 2000
+_UNRELEASED = "unreleased sandbox: "
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -111,6 +112,7 @@ class Record(BaseModel):
         if reward is not None and code is not None:
             said.append(f"{code}: {message}")
             code, detail, message = None, None, None
+        said += [_UNRELEASED + name for name in rollout.unreleased]
         usage = None
         if rollout.usage is not None:
             usage = UsageRecord.model_validate(plain(rollout.usage), strict=False)
@@ -147,6 +149,11 @@ class Record(BaseModel):
         """Whether the scorer said that the instance is solved."""
         said = self.metrics.get("resolved")
         return self.reward is not None and (self.reward >= 1 if said is None else said >= 1)
+
+    @property
+    def unreleased(self) -> tuple[str, ...]:
+        """Ids of sandboxes that could not be deleted."""
+        return tuple(note.removeprefix(_UNRELEASED) for note in self.notes if note.startswith(_UNRELEASED))
 
     def to_data(self) -> dict[str, Any]:
         """The keys in their order, empty ones left out."""

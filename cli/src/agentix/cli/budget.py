@@ -1,0 +1,92 @@
+"""Which trial may start next: a run-wide limit of cost, and reasons to stop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from agentix.models import Trial
+from agentix.records import Record
+
+
+class TrialQueue:
+    """Hands trials out one by one, as long as the budget admits another beside those that run.
+
+    What a running trial will cost is not known before it ends. It is taken to cost its own limit where it has
+    one, else the mean of what trials cost so far; while that is unknown too, one trial runs alone.
+
+    Args:
+        trials: What is to be run.
+        max_cost_usd: Limit of the whole run.
+        max_trial_cost_usd: Limit of each trial, which its agent keeps to.
+        spent_usd: What the run has cost in earlier sessions.
+    """
+
+    def __init__(
+        self,
+        trials: Iterable[Trial],
+        *,
+        max_cost_usd: float | None = None,
+        max_trial_cost_usd: float | None = None,
+        spent_usd: float = 0.0,
+    ) -> None:
+        self.max_cost_usd = max_cost_usd
+        self.spent_usd = spent_usd
+        self.unknown = 0
+        """Trials of this session whose cost is not known."""
+        self.stopped: str | None = None
+        """Why no more trials are handed out."""
+        self._rest = deque(trials)
+        self._trial_cost = max_trial_cost_usd
+        self._running: set[str] = set()
+        self._known = 0
+        self._session_usd = 0.0
+
+    def __len__(self) -> int:
+        """How many have not been handed out."""
+        return len(self._rest)
+
+    def stop(self, reason: str) -> None:
+        """Hand no more out; the first reason stays."""
+        self.stopped = self.stopped or reason
+
+    def batch(self) -> Iterator[Trial]:
+        """Trials until the budget says to wait for those that run; then it can be called again."""
+        while self._rest and self.stopped is None:
+            if not self._admits():
+                if not self._running:
+                    self.stop(
+                        f"--max-cost-usd: ${self.spent_usd:.4f} of ${self.max_cost_usd:.4f} is spent, which leaves "
+                        "too little for another trial"
+                    )
+                return
+            trial = self._rest.popleft()
+            self._running.add(trial.trial_id)
+            yield trial
+
+    def finished(self, record: Record) -> None:
+        """A trial has ended."""
+        self._running.discard(record.trial_id)
+        cost = record.usage.cost_usd if record.usage else None
+        if cost is None:
+            self.unknown += 1
+        else:
+            self._known += 1
+            self._session_usd += cost
+            self.spent_usd += cost
+
+    def drained(self) -> None:
+        """Nothing runs any more."""
+        self._running.clear()
+
+    def _admits(self) -> bool:
+        if self.max_cost_usd is None:
+            return True
+        if self.spent_usd >= self.max_cost_usd:
+            return False
+        expected = self._trial_cost
+        if expected is None and self._known:
+            expected = self._session_usd / self._known
+        if expected is None:
+            return not self._running or self.unknown > 0
+        return self.spent_usd + expected * (len(self._running) + 1) <= self.max_cost_usd

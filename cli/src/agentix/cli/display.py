@@ -1,0 +1,145 @@
+"""What shows a run while it goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Protocol
+
+from agentix.cli.board import Board
+from agentix.cli.output import Output
+from agentix.cli.wording import heartbeat, number, reason, seconds
+from agentix.models import Event
+from agentix.records import Record
+
+HEARTBEAT_S = 30.0
+
+
+class Display(Protocol):
+    """Shows; it never fails and never waits."""
+
+    interval_s: float
+    """How often to call `tick`."""
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+        ...
+
+    def on_event(self, event: Event, board: Board) -> None:
+        """Something happened in a trial."""
+        ...
+
+    def on_record(self, record: Record, board: Board) -> None:
+        """A trial has its result."""
+        ...
+
+    def tick(self, board: Board) -> None:
+        """Time has passed."""
+        ...
+
+    def close(self) -> None:
+        """Leave the screen as the summary wants it."""
+        ...
+
+
+class Plain:
+    """A line for every change, and a heartbeat where there is none.
+
+    Args:
+        output: Where the lines go.
+        verbose: Also show when trials start and enter a phase.
+    """
+
+    interval_s = 1.0
+
+    def __init__(self, output: Output, *, verbose: bool = False) -> None:
+        self._output = output
+        self._verbose = verbose
+        self._last = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        self._output.line(text)
+        self._last = time.monotonic()
+
+    def on_event(self, event: Event, board: Board) -> None:
+        """Show what ended an attempt; with `verbose`, everything."""
+        line = event_line(event)
+        if event.kind in ("attempt_failed", "note") or (self._verbose and event.kind != "trial_finished"):
+            self.say(line)
+
+    def on_record(self, record: Record, board: Board) -> None:
+        """Show a result."""
+        self.say(record_line(record, board))
+
+    def tick(self, board: Board) -> None:
+        """Show that the run lives, where nothing else did for a while."""
+        if time.monotonic() - self._last >= HEARTBEAT_S:
+            self.say(heartbeat(board))
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+
+class Quiet:
+    """Shows nothing but what the user has to know at once."""
+
+    interval_s = 1.0
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        self._output.line(text)
+
+    def on_event(self, event: Event, board: Board) -> None:
+        """Nothing."""
+
+    def on_record(self, record: Record, board: Board) -> None:
+        """Nothing."""
+
+    def tick(self, board: Board) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def make_display(output: Output, *, quiet: bool, verbose: bool, plain: bool = False) -> Display:
+    """The display that suits the stream.
+
+    Args:
+        output: Where it shows.
+        quiet: Show as little as possible.
+        verbose: Show everything, line by line.
+        plain: Never draw.
+    """
+    if quiet:
+        return Quiet(output)
+    if output.is_terminal and not plain and not verbose and "CI" not in os.environ:
+        from agentix.cli.live import LiveDisplay
+
+        return LiveDisplay(output)
+    return Plain(output, verbose=verbose)
+
+
+def event_line(event: Event) -> str:
+    """One event with everything that identifies it."""
+    parts = [event.trial_id, event.kind.replace("_", " ")]
+    if event.attempt > 1:
+        parts.append(f"attempt {event.attempt}")
+    if event.phase:
+        parts.append(event.phase)
+    if event.message:
+        parts.append(event.message)
+    return " · ".join(" ".join(part.split()) for part in parts)
+
+
+def record_line(record: Record, board: Board) -> str:
+    """One result and how far the run is."""
+    attempts = f", attempt {record.attempts}" if record.attempts > 1 else ""
+    said = f"reward {number(record.reward)}" if record.failure_code is None else reason(record)
+    if record.failure_code is None and record.ended not in (None, "completed"):
+        said += f", ended by {record.ended}"
+    return f"[{board.done}/{board.to_run}] {record.trial_id}  {said}  ({seconds(record.seconds)}{attempts})"

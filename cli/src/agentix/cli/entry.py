@@ -1,0 +1,53 @@
+"""Runs one command and turns whatever happens into an exit code."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+
+from agentix.cli import exit_codes
+from agentix.cli.output import Output
+from agentix.errors import AgentixError, UsageError
+
+
+def run_command(command: Callable[[], Any], arguments: Sequence[str], *, program: str) -> int:
+    """Run a command.
+
+    Args:
+        command: Imports the command.
+        arguments: Those of the command line.
+        program: The name in usage messages.
+
+    Returns:
+        The exit code. An error of the user's is one message without a traceback, unless `-v` is given.
+    """
+    try:
+        code = command().main(list(arguments), prog_name=program, standalone_mode=False)
+        return code if isinstance(code, int) else exit_codes.OK
+    except AgentixError as error:
+        _tell(error, str(error), arguments)
+        return exit_codes.USAGE if isinstance(error, UsageError) else exit_codes.FAILED
+    except (KeyboardInterrupt, typer.Abort):
+        Output.stderr().line("interrupted")
+        return exit_codes.of_signal(signal.SIGINT)
+    except BrokenPipeError:
+        Output.stdout().close()
+        return exit_codes.FAILED
+    except Exception as error:
+        # typer's own errors; their module differs between its versions.
+        if hasattr(error, "show") and hasattr(error, "exit_code"):
+            error.show()
+            return int(error.exit_code)
+        _tell(error, f"{type(error).__name__}: {error}\n  This should not happen; -v shows where it did.", arguments)
+        return exit_codes.FAILED
+
+
+def _tell(error: BaseException, text: str, arguments: Sequence[str]) -> None:
+    output = Output.stderr()
+    if {"-v", "--verbose"} & set(arguments):
+        output.line("".join(traceback.format_exception(error)).rstrip())
+    output.line(f"error: {text}")

@@ -1,0 +1,197 @@
+"""Runs the trials of a plan and keeps their results, until all have ended or something says stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskStatus
+
+from agentix.cli.board import Board
+from agentix.cli.budget import TrialQueue
+from agentix.cli.display import Display, event_line
+from agentix.cli.plan import Plan
+from agentix.cli.runlog import log
+from agentix.cli.wording import reason
+from agentix.models import Event, Rollout, Trial
+from agentix.records import ResumePlan, RunWriter
+from agentix.runner import RolloutStream, stream_trials
+
+if TYPE_CHECKING:
+    from agentix.hooks import Hooks
+
+_PROGRESS_S = 1.0
+
+
+@dataclass
+class Outcome:
+    """How a session ended."""
+
+    signal: int | None = None
+    stopped: str | None = None
+    """Why trials were not started, or ended before their time."""
+
+
+class Execution:
+    """One session of a run.
+
+    Args:
+        plan: What was planned.
+        resume: Which trials of it are to be run.
+        writer: Keeps the results.
+        board: Counts them.
+        display: Shows them.
+        hooks: Told about them.
+        n_concurrent: How many trials run at once.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        resume: ResumePlan,
+        *,
+        writer: RunWriter,
+        board: Board,
+        display: Display,
+        hooks: Hooks,
+        n_concurrent: int,
+    ) -> None:
+        request = plan.request
+        self.outcome = Outcome()
+        self._plan = plan
+        self._writer = writer
+        self._board = board
+        self._display = display
+        self._hooks = hooks
+        self._n_concurrent = n_concurrent
+        self._queue = TrialQueue(
+            resume.run,
+            max_cost_usd=request.max_cost_usd,
+            max_trial_cost_usd=request.limits.max_cost_usd,
+            spent_usd=board.summary.cost_usd.total,
+        )
+        self._work = anyio.CancelScope()
+        self._error: Exception | None = None
+
+    async def run(self) -> Outcome:
+        """Run everything.
+
+        Raises:
+            Exception: What the runner raised, such as a UsageError.
+        """
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._watch_signals)
+            tasks.start_soon(self._tick)
+            tasks.start_soon(self._keep_progress)
+            with self._work:
+                try:
+                    await self._run_trials()
+                except Exception as error:
+                    self._error = error
+            tasks.cancel_scope.cancel()
+        if self._error is not None:
+            raise self._error
+        self.outcome.stopped = self._queue.stopped
+        self._board.state = "interrupted" if self.outcome.signal else "stopped" if self._queue.stopped else "finished"
+        await self._write_progress()
+        return self.outcome
+
+    async def _run_trials(self) -> None:
+        while self._queue and self._queue.stopped is None:
+            stream = self._stream()
+            async with stream:
+                async for _ in stream:
+                    pass  # every result was kept by _on_result
+            self._queue.drained()
+            if stream.stopped is not None:
+                self._queue.stop(stream.stopped)
+
+    def _stream(self) -> RolloutStream:
+        plan, request = self._plan, self._plan.request
+        return stream_trials(
+            self._queue.batch(),
+            dataset=plan.dataset,
+            agent=plan.agent,
+            provider=plan.provider,
+            n_concurrent=self._n_concurrent,
+            limits=request.limits,
+            timeouts=request.timeouts,
+            max_attempts=request.max_attempts,
+            stop_after=request.stop_after,
+            on_result=self._on_result,
+            on_event=self._on_event,
+            trial_dir=self._writer.trial_dir,
+            hooks=self._hooks,
+        )
+
+    async def _on_result(self, rollout: Rollout, trial: Trial) -> None:
+        try:
+            record = await self._writer.record(rollout, trial, agent=self._plan.agent_name)
+        except Exception as error:
+            log.exception("%s: the result could not be kept", trial.trial_id)
+            self._stop(f"the result of {trial.trial_id} could not be kept: {error}")
+            return
+        if record is None:
+            return
+        self._queue.finished(record)
+        self._board.on_record(record)
+        self._display.on_record(record, self._board)
+        log.info("%s ended: %s", record.trial_id, reason(record))
+        for note in record.notes:
+            log.info("%s note: %s", record.trial_id, note)
+        if self._queue.max_cost_usd is not None and self._queue.unknown == 1 and not record.usage:
+            self._say(f"{record.trial_id}: what it cost is unknown; trials like it do not count against --max-cost-usd")
+        for note in self._hooks.call("agentix_record_written", record=record.to_data()):
+            log.warning("%s", note)
+
+    def _on_event(self, event: Event) -> None:
+        self._board.on_event(event)
+        self._display.on_event(event, self._board)
+        level = {"attempt_failed": logging.WARNING, "phase_started": logging.DEBUG}.get(event.kind, logging.INFO)
+        log.log(level, "%s", event_line(event))
+
+    def _stop(self, why: str) -> None:
+        if self._queue.stopped is None:
+            self._queue.stop(why)
+            self._say(f"stopping: {why}; running trials go on to their end")
+
+    async def _watch_signals(self, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for number in signals:
+                running = len(self._board.running)
+                if self.outcome.signal is None:
+                    self.outcome.signal = number
+                    name = signal.Signals(number).name
+                    self._queue.stop(f"{name} was received")
+                    self._say(
+                        f"{name}: no new trials; ending {running} that run and deleting their sandboxes. "
+                        f"Results so far are kept; resume with --id {self._plan.manifest.run_id}"
+                    )
+                    self._work.cancel()
+                else:
+                    limit = self._plan.request.limits.teardown_s
+                    self._say(f"still deleting the sandboxes of {running} trials; each has at most {limit:g} s")
+
+    async def _tick(self) -> None:
+        while True:
+            self._display.tick(self._board)
+            await anyio.sleep(self._display.interval_s)
+
+    async def _keep_progress(self) -> None:
+        while True:
+            await self._write_progress()
+            await anyio.sleep(_PROGRESS_S)
+
+    async def _write_progress(self) -> None:
+        try:
+            await self._writer.write_progress(self._board.to_data())
+        except OSError as error:
+            log.warning("progress.json could not be written: %s", error)
+
+    def _say(self, text: str) -> None:
+        self._display.say(text)
+        log.warning("%s", text)

@@ -1,0 +1,114 @@
+"""How numbers, states and results are worded, the same in every place."""
+
+from __future__ import annotations
+
+from agentix.cli.board import Board
+from agentix.records import Record
+from agentix.stats import Summary
+
+_REASON = 160
+
+
+def seconds(value: float | None) -> str:
+    """A duration for people: `0.42 s`, `12.3 s`, `4m12s`, `1h02m`."""
+    if value is None:
+        return "unknown"
+    if value < 60:
+        return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{hours}h{minutes_left:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def number(value: float | None) -> str:
+    """A reward or a mean."""
+    return "none" if value is None else f"{value:.3f}".rstrip("0").rstrip(".") if value % 1 else f"{value:.1f}"
+
+
+def plural(count: int, word: str) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def reason(record: Record, *, longest: int = _REASON) -> str:
+    """Why a trial is not resolved, on one line."""
+    if record.failure_code is not None:
+        detail = f" ({record.failure_detail})" if record.failure_detail else ""
+        text = f"{record.failure_code}{detail}: {record.failure_message or 'no message'}"
+    elif record.ended not in (None, "completed"):
+        text = f"reward {number(record.reward)}, ended by {record.ended}"
+    else:
+        text = f"reward {number(record.reward)}"
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def result(record: Record) -> str:
+    """The result of a trial in few words."""
+    if record.failure_code is not None:
+        return str(record.failure_code)
+    return "resolved" if record.resolved else "unresolved"
+
+
+def heartbeat(board: Board) -> str:
+    """The state of a run on one line."""
+    parts = [f"{board.done}/{board.to_run} done"]
+    if board.running:
+        phases = ", ".join(f"{phase}×{count}" for phase, count in sorted(board.phases().items()))
+        parts.append(f"{len(board.running)} running ({phases})")
+    if board.summary.denominator:
+        parts.append(f"mean {number(board.summary.mean_reward)}")
+    parts += [f"{code} {count}" for code, count in sorted(board.summary.by_code.items(), key=str)]
+    if board.summary.cost_usd.known:
+        parts.append(f"${board.summary.cost_usd.total:.2f}")
+    for trial in board.slowest():
+        took = board.started + board.elapsed - trial.started
+        parts.append(f"slowest: {trial.trial_id} in {trial.phase} for {seconds(took)}")
+    return " · ".join(parts)
+
+
+def totals(summary: Summary) -> list[str]:
+    """The numbers of a run, a few lines."""
+    infra = summary.infra_failures
+    lines = [
+        f"{plural(summary.n + summary.unrun, 'trial')}: {summary.resolved} resolved, {summary.unresolved} unresolved, "
+        f"{plural(summary.agent_failures, 'agent failure')}, {plural(infra, 'infrastructure failure')}, "
+        f"{summary.unrun} unrun"
+    ]
+    if summary.denominator:
+        other = f" ({number(summary.mean_reward_infra_zero)} with {infra} infrastructure as 0)" if infra else ""
+        rate = f" ({_percent(summary.resolved_rate_infra_zero)})" if infra else ""
+        lines.append(
+            f"mean reward {number(summary.mean_reward)} over {summary.denominator}{other} · "
+            f"resolved {summary.resolved}/{summary.denominator} = {_percent(summary.resolved_rate)}{rate} · "
+            f"coverage {summary.measured}/{summary.n + summary.unrun} = {_percent(summary.coverage)}"
+        )
+        if summary.low_coverage:
+            lines.append("LOW COVERAGE: so little was measured that the means say little")
+    else:
+        lines.append("mean reward none: nothing was measured")
+    if summary.by_code:
+        lines.append(
+            "without a reward: " + ", ".join(f"{code} {n}" for code, n in sorted(summary.by_code.items(), key=str))
+        )
+    repeated = {case: spread for case, spread in summary.instances.items() if spread.n > 1}
+    if repeated:
+        best = sum(spread.best for spread in repeated.values()) / len(repeated)
+        worst = sum(spread.worst for spread in repeated.values()) / len(repeated)
+        lines.append(
+            f"{len(repeated)} instances ran repeatedly: mean of the best {number(best)}, of the worst {number(worst)}"
+        )
+    tokens = _known(summary.tokens.sum, summary.tokens.unknown, "{:,.0f}")
+    cost = _known(summary.cost_usd.sum, summary.cost_usd.unknown, "${:.4f}")
+    lines.append(f"trials took {seconds(summary.seconds.sum)} in all · tokens {tokens} · cost {cost}")
+    return lines
+
+
+def _known(value: float | None, unknown: int, form: str) -> str:
+    if value is None:
+        return "unknown"
+    return form.format(value) + (f" (and {unknown} unknown)" if unknown else "")
+
+
+def _percent(value: float | None) -> str:
+    return "none" if value is None else f"{value * 100:.1f} %"
