@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agentix.bundle import (
         base_runtime,
         cache_dir,
+        prune_cache,
     )
     from agentix.errors import (
         AgentFailed,
@@ -116,18 +117,17 @@ if TYPE_CHECKING:
     from agentix.registry import (
         PLUGIN_API,
         PluginInfo,
+        load,
         parse_pairs,
     )
     from agentix.registry import (
         label_of as plugin_label,
     )
     from agentix.registry import (
-        load as load_plugin,
-    )
-    from agentix.registry import (
         plugins as list_plugins,
     )
     from agentix.runner import (
+        RolloutStream,
         rollout_one,
         run_rollouts,
         run_rollouts_sync,
@@ -138,10 +138,27 @@ if TYPE_CHECKING:
         BaseProvider,
         CommandStream,
         DownloadReport,
+        HostProcessProvider,
         Refusal,
         Sandbox,
         Tree,
         TreeEntry,
+        Unreleased,
+    )
+    from agentix.trajectory import (
+        Recorder as TrajectoryRecorder,
+    )
+    from agentix.trajectory import (
+        Step as TrajectoryStep,
+    )
+    from agentix.trajectory import (
+        TrajectorySummary,
+        check_trajectory,
+        iter_steps,
+        read_trajectory,
+        recover_trajectory,
+        summarize_trajectory,
+        usage_of,
     )
 
 __all__ = [
@@ -184,6 +201,7 @@ __all__ = [
     "HasVersion",
     "Hooks",
     "HostError",
+    "HostProcessProvider",
     "ImageBuild",
     "LimitReached",
     "Limits",
@@ -206,6 +224,7 @@ __all__ = [
     "Refusal",
     "Rollout",
     "RolloutContext",
+    "RolloutStream",
     "Run",
     "RunChanged",
     "RunError",
@@ -225,11 +244,15 @@ __all__ = [
     "StepOutcome",
     "TimeoutRule",
     "TrajectoryError",
+    "TrajectoryRecorder",
+    "TrajectoryStep",
+    "TrajectorySummary",
     "Transport",
     "Tree",
     "TreeEntry",
     "Trial",
     "TrialError",
+    "Unreleased",
     "Unsupported",
     "Usage",
     "UsageError",
@@ -239,25 +262,33 @@ __all__ = [
     "base_runtime",
     "cache_dir",
     "capture_base",
+    "check_trajectory",
     "hookimpl",
+    "iter_steps",
     "list_plugins",
-    "load_plugin",
+    "load",
     "load_run",
     "parse_pairs",
     "plugin_label",
+    "prune_cache",
+    "read_trajectory",
+    "recover_trajectory",
     "rollout_one",
     "run_rollouts",
     "run_rollouts_sync",
     "slug",
     "stream_rollouts",
     "stream_trials",
+    "summarize_trajectory",
     "trial_id",
+    "usage_of",
 ]
 
 _HOMES = {
     "agentix.bundle": (
         "base_runtime",
         "cache_dir",
+        "prune_cache",
     ),
     "agentix.errors": (
         "AgentFailed",
@@ -361,9 +392,11 @@ _HOMES = {
     "agentix.registry": (
         "PLUGIN_API",
         "PluginInfo",
+        "load",
         "parse_pairs",
     ),
     "agentix.runner": (
+        "RolloutStream",
         "rollout_one",
         "run_rollouts",
         "run_rollouts_sync",
@@ -374,16 +407,28 @@ _HOMES = {
         "BaseProvider",
         "CommandStream",
         "DownloadReport",
+        "HostProcessProvider",
         "Refusal",
         "Sandbox",
         "Tree",
         "TreeEntry",
+        "Unreleased",
+    ),
+    "agentix.trajectory": (
+        "TrajectorySummary",
+        "check_trajectory",
+        "iter_steps",
+        "read_trajectory",
+        "recover_trajectory",
+        "summarize_trajectory",
+        "usage_of",
     ),
 }
 
 _RENAMED = {
+    "TrajectoryRecorder": ("agentix.trajectory", "Recorder"),
+    "TrajectoryStep": ("agentix.trajectory", "Step"),
     "list_plugins": ("agentix.registry", "plugins"),
-    "load_plugin": ("agentix.registry", "load"),
     "plugin_label": ("agentix.registry", "label_of"),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import re
@@ -56,13 +55,6 @@ class Nothing:
     async def solve(self, sandbox: Any, instance: dict[str, Any], *, model: str | None) -> AgentResult:
         """Do nothing."""
         return AgentResult()
-
-
-def one_instance(dataset: Dataset, instance: dict[str, Any]) -> Dataset:
-    """The same dataset with only this instance."""
-    view = copy.copy(dataset)
-    object.__setattr__(view, "instances", lambda: iter([instance]))
-    return view
 
 
 def _some(dataset: Dataset, case: DatasetCase, count: int | None = None) -> list[dict[str, Any]]:
@@ -165,15 +157,14 @@ async def the_reference_passes(dataset: Dataset, case: DatasetCase) -> None:
 
 
 async def _rollouts(dataset: Dataset, agent: Any, case: DatasetCase) -> list[Rollout]:
-    from agentix.runner import run_rollouts
+    from agentix.runner import rollout_one
 
     if case.provider is None:
         not_applicable("the case has no provider to run instances on")
-    rollouts = []
-    for instance in _some(dataset, case, case.instances):
-        one = one_instance(dataset, instance)
-        rollouts += await run_rollouts(dataset=one, agent=agent, provider=case.provider, n_concurrent=1)
-    return rollouts
+    return [
+        await rollout_one(instance, dataset=dataset, agent=agent, provider=case.provider)
+        for instance in _some(dataset, case, case.instances)
+    ]
 
 
 def _expect_measured(rollout: Rollout) -> None:

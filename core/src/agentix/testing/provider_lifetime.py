@@ -10,7 +10,7 @@ from agentix.interfaces import SandboxProvider
 from agentix.models import Capability, Mount
 from agentix.testing.cases import ProviderCase
 from agentix.testing.checks import Checks, PromiseBroken, expect, not_applicable
-from agentix.testing.provider_sandboxes import LABEL, created, expect_nothing_left, labelled, listed
+from agentix.testing.provider_sandboxes import LABEL, created, expect_nothing_left, labelled, listed, runtime_for
 
 LIFETIME = Checks("provider")
 
@@ -136,9 +136,7 @@ async def session_cancelled_is_deleted(provider: SandboxProvider, case: Provider
 @LIFETIME.add()
 async def create_cancelled_leaves_nothing(provider: SandboxProvider, case: ProviderCase) -> None:
     """`create` that is cancelled, however early or late, leaves nothing behind."""
-    from agentix.bundle import base_runtime
-
-    runtime = await base_runtime()
+    runtime = await runtime_for(provider)
     for seconds in (0.0, 0.001, 0.005, 0.02, 0.08, 0.3):
         config = labelled(case.config)
         made = None
@@ -152,12 +150,10 @@ async def create_cancelled_leaves_nothing(provider: SandboxProvider, case: Provi
 @LIFETIME.add()
 async def create_failed_leaves_nothing(provider: SandboxProvider, case: ProviderCase) -> None:
     """`create` that cannot succeed raises an error with a failure code and leaves nothing behind."""
-    from agentix.bundle import base_runtime
-
     absent = Mount(source="/agentix-check/absent", target="/agentix-check")  # type: ignore[arg-type]
     config = labelled(case.config, mounts=(absent,))
     try:
-        info = await provider.create(config, await base_runtime())
+        info = await provider.create(config, await runtime_for(provider))
     except TrialError as exc:
         expect("mount" in str(exc) or "/agentix-check/absent" in str(exc), f"the error names no cause: {exc}")
     else:

@@ -10,17 +10,15 @@ from agentix.interfaces import SandboxProvider
 from agentix.models import Capability, ImageBuild
 from agentix.testing.cases import ProviderCase
 from agentix.testing.checks import Checks, PromiseBroken, expect
-from agentix.testing.provider_sandboxes import expect_nothing_left, labelled
+from agentix.testing.provider_sandboxes import expect_nothing_left, labelled, runtime_for
 
 REFUSALS = Checks("provider")
 
 
 async def _refused(provider: SandboxProvider, case: ProviderCase, field: str, **changes: object) -> None:
-    from agentix.bundle import base_runtime
-
     config = labelled(case.config, **changes)
     try:
-        info = await provider.create(config, await base_runtime())
+        info = await provider.create(config, await runtime_for(provider))
     except Unsupported as exc:
         expect(field.split("_")[0] in str(exc).lower(), f"the refusal does not name {field}: {exc}")
         await expect_nothing_left(provider, config)

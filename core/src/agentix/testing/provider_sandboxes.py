@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from agentix.interfaces import SandboxProvider
-from agentix.models import ExecResult, SandboxConfig, SandboxInfo
+from agentix.models import ExecResult, RuntimeMount, SandboxConfig, SandboxInfo
 from agentix.testing.checks import PromiseBroken, expect
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ def labelled(config: SandboxConfig, **changes: object) -> SandboxConfig:
     """The config with changes and a label that no other sandbox has."""
     values = {name: getattr(config, name) for name in config.model_fields_set} | changes
     return SandboxConfig.model_validate(values | {"labels": {**config.labels, LABEL: uuid.uuid4().hex}})
+
+
+async def runtime_for(provider: SandboxProvider) -> RuntimeMount:
+    """The runtime that the provider mounts: its own choice where it has one."""
+    from agentix.bundle import base_runtime
+    from agentix.sandbox import BaseProvider
+
+    return await (provider.runtime() if isinstance(provider, BaseProvider) else base_runtime())
 
 
 async def listed(provider: SandboxProvider, config: SandboxConfig) -> list[SandboxInfo]:
@@ -42,9 +50,7 @@ async def expect_nothing_left(provider: SandboxProvider, config: SandboxConfig) 
 @contextlib.asynccontextmanager
 async def created(provider: SandboxProvider, config: SandboxConfig) -> AsyncIterator[SandboxInfo]:
     """A sandbox made by `create` alone."""
-    from agentix.bundle import base_runtime
-
-    info = await provider.create(config, await base_runtime())
+    info = await provider.create(config, await runtime_for(provider))
     try:
         yield info
     finally:
