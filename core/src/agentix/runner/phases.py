@@ -69,11 +69,11 @@ class Phases:
             phase: The phase.
             error: Raised where the limit is exceeded.
             task_s: What the task itself asks for at this point.
-            detail: The error's detail, by default the phase and `_timeout`.
+            detail: The error's detail, by default the phase and `_timeout`; `""` for none.
             name: How the error calls the phase.
         """
         limit = self.limit(phase, task_s=task_s)
-        return RunningPhase(self, phase, limit, error, detail or f"{phase}_timeout", name or phase)
+        return RunningPhase(self, phase, limit, error, f"{phase}_timeout" if detail is None else detail, name or phase)
 
     def add(self, phase: Phase, seconds: float) -> None:
         """Count time that was spent in a phase."""
@@ -121,7 +121,8 @@ class RunningPhase:
         swallowed = False
         try:
             if self._scope is not None:
-                swallowed = bool(self._scope.__exit__(kind, exc, tb))
+                # trio's scope also returns True where there was nothing to swallow.
+                swallowed = bool(self._scope.__exit__(kind, exc, tb)) and exc is not None
         finally:
             self._phases.add(self._phase, time.perf_counter() - self._started)
         # What code raises while it is being stopped tells less than that it was stopped.

@@ -87,7 +87,10 @@ async def run_agent(
         options["context"] = context
     result, error, expired = AgentResult(), None, False
     try:
-        with boundary("agent", plugin=roles.agent), phases.phase("agent", AgentTimeout, task_s=timeout_s) as phase:
+        with (
+            boundary("agent", plugin=roles.agent),
+            phases.phase("agent", AgentTimeout, task_s=timeout_s, detail="") as phase,
+        ):
             result = _checked(await roles.agent.solve(sandbox, instance, model=trial.model, **options))
         expired = phase.expired
     except TrialError as exc:
