@@ -26,7 +26,7 @@ def problems(root: Path, files: list[Path]) -> Iterator[str]:
     for src in sorted({_src(file) for file in sources if "src" in file.parts}):
         yield from _namespace(root, src, [file.relative_to(src) for file in sources if file.is_relative_to(src)])
     for file in sources:
-        if file.name == "__init__.py" and "src" in file.parts:
+        if file.name == "__init__.py" and "src" in file.parts and "agentix" in file.parts:
             yield from _exports(root, file)
         if file.is_relative_to("core/src/agentix/runtime"):
             yield from _standard_library_only(root, file)
