@@ -27,10 +27,11 @@ def _sha1() -> Any:
     return sha1
 
 
-def tree(
-    task: Task, path: bytes, exclude: list[bytes], max_entries: int, max_bytes: int
-) -> Generator[Any, None, Any]:
-    """Send `[path, kind, executable, size, blob]` for every file, link and other thing, in batches."""
+def tree(task: Task, path: bytes, exclude: list[bytes], max_entries: int, max_bytes: int) -> Generator[Any, None, Any]:
+    """Send `[path, kind, executable, size, blob]` for every file, link and other thing, in batches.
+
+    A link has its target in place of the blob's id, which follows from it.
+    """
     sha1 = _sha1()
     names = frozenset(exclude)
     entries = size = 0
@@ -54,7 +55,8 @@ def tree(
             record = [relative, "other", False, 0, ""]
             if item.is_symlink():
                 target = os.readlink(item.path)
-                record = [relative, "link", False, len(target), sha1(b"blob %d\0" % len(target) + target).hexdigest()]
+                record = [relative, "link", False, len(target), target]
+                weight += len(target)
             elif item.is_file(follow_symlinks=False):
                 file = yield from _file(item.path, sha1, max_bytes - size)
                 if file is None:

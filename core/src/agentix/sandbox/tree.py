@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_TREE_ENTRIES = 500_000
 MAX_TREE_BYTES = 32 << 30
+_RECORD = ("path", "kind", "executable", "size", "blob or target")
 _BLOB = re.compile(r"[0-9a-f]{40}")
 _MAX_PATH = 8192
 
@@ -29,6 +31,8 @@ class TreeEntry:
     """Bytes of content, or of the link's target."""
     blob: str
     """The id that git gives the content or the link's target; empty for anything else."""
+    target: bytes = b""
+    """Where a link leads; empty for anything else."""
 
 
 Tree: TypeAlias = dict[bytes, TreeEntry]
@@ -64,13 +68,19 @@ async def tree(
 def _checked(record: Any) -> tuple[bytes, TreeEntry]:
     if (
         isinstance(record, list)
-        and [type(field) for field in record] == [bytes, str, bool, int, str]
+        and [type(field) for field in record[:4]] == [bytes, str, bool, int]
+        and len(record) == len(_RECORD)
         and record[3] >= 0
         and _plain(record[0])
     ):
-        name, kind, executable, size, blob = record
-        if (kind == "other" and not blob) or (kind in ("file", "link") and _BLOB.fullmatch(blob)):
-            return name, TreeEntry(kind, executable, size, blob)
+        name, kind, executable, size, content = record
+        if kind == "link" and isinstance(content, bytes) and len(content) == size:
+            blob = hashlib.sha1(b"blob %d\0" % size + content, usedforsecurity=False).hexdigest()
+            return name, TreeEntry("link", False, size, blob, content)
+        if isinstance(content, str) and (
+            (kind == "other" and not content) or (kind == "file" and _BLOB.fullmatch(content))
+        ):
+            return name, TreeEntry(kind, executable, size, content)
     raise WireError("the sandbox's runtime sent a listing with an entry that is none")
 
 
