@@ -138,7 +138,7 @@ class BaseProvider(ABC):
             await connection.start(group, hello)
             return connection
 
-        sandbox = Sandbox(info, config, connect=connect)
+        sandbox = Sandbox(info, config, connect=connect, capabilities=self.capabilities)
         return sandbox
 
     async def _release(self, info: SandboxInfo) -> Unreleased | None:

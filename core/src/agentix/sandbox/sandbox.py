@@ -20,7 +20,7 @@ from agentix.sandbox import tree as trees
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agentix.models import ExecResult, SandboxConfig, SandboxInfo
+    from agentix.models import Capability, ExecResult, SandboxConfig, SandboxInfo
     from agentix.sandbox.command import CommandStream
     from agentix.sandbox.connection import Connection
     from agentix.sandbox.transfer import DownloadReport
@@ -52,12 +52,19 @@ class Sandbox:
         info: What is known of it.
         config: What it was asked to be.
         connect: Gives the connection to its runtime.
+        capabilities: What its provider declares.
     """
 
     def __init__(
-        self, info: SandboxInfo, config: SandboxConfig, *, connect: Callable[[], Awaitable[Connection]]
+        self,
+        info: SandboxInfo,
+        config: SandboxConfig,
+        *,
+        connect: Callable[[], Awaitable[Connection]],
+        capabilities: frozenset[Capability] = frozenset(),
     ) -> None:
         self.id = info.id
+        self.capabilities = capabilities
         self.info = info
         self.config = config
         self.provider_name = info.provider
