@@ -4,16 +4,19 @@ The working tree is compared with what it was before the agent, by content. The 
 hooks, filters and commits have no say in it, since nothing in the sandbox is asked for more than bytes.
 """
 
+from agentix.patch.apply import AppliedPatch, apply_patch
 from agentix.patch.base import BaseTree, capture_base
 from agentix.patch.changes import CapturedPatch
 from agentix.patch.limits import PatchLimits
 from agentix.patch.store import BlobStore, Pruned
 
 __all__ = [
+    "AppliedPatch",
     "BaseTree",
     "BlobStore",
     "CapturedPatch",
     "PatchLimits",
     "Pruned",
+    "apply_patch",
     "capture_base",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from agentix.patch.store import BlobStore
 
 if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
+
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,12 @@ class BaseTree:
     def items(self) -> Mapping[bytes, Item]:
         """The files and links of the tree, by path relative to its root."""
         return self.listed.items
+
+    @classmethod
+    def empty(cls, path: str, *, limits: PatchLimits | None = None) -> BaseTree:
+        """A tree that is known to hold nothing."""
+        nothing = Manifest(items={}, targets={}, other=frozenset())
+        return cls(path=path, listed=nothing, exclude=(), limits=limits or PatchLimits(), store=BlobStore.default())
 
     async def diff(self, sandbox: Sandbox) -> CapturedPatch:
         """What has changed in the sandbox since, as a patch that was seen to apply to the base.
@@ -105,10 +114,17 @@ async def list_tree(sandbox: Sandbox, path: str, limits: PatchLimits) -> Manifes
     Raises:
         PatchError: It cannot be read or is over a limit.
     """
-    try:
-        tree = await sandbox.tree(path, exclude=(".git",), max_entries=limits.max_entries, max_bytes=limits.max_bytes)
-    except OSError as error:
-        raise PatchError(f"{path} cannot be listed in the sandbox: {error}") from error
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            tree = await sandbox.tree(
+                path, exclude=(".git",), max_entries=limits.max_entries, max_bytes=limits.max_bytes
+            )
+        except OSError as error:
+            # A file that is cut while it is read, such as a log, is read again.
+            if error.errno != errno.EBUSY or attempt == _ATTEMPTS:
+                raise PatchError(f"{path} cannot be listed in the sandbox: {error}") from error
+        else:
+            break
     return manifest(tree)
 
 

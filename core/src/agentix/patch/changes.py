@@ -15,7 +15,7 @@ from agentix.patch.git import Scratch, scratch
 from agentix.patch.ignore import ignored, matched
 from agentix.patch.index import read_index, write_index
 from agentix.patch.limits import MIB
-from agentix.patch.manifest import Item, Manifest, show
+from agentix.patch.manifest import Item, Manifest, directories_above, show
 
 if TYPE_CHECKING:
     from agentix.patch.base import BaseTree
@@ -135,13 +135,10 @@ def _size(path: bytes, before: Manifest, after: Manifest) -> int:
 
 def _folded(paths: set[bytes], base: Mapping[bytes, Item], now: Mapping[bytes, Item]) -> set[bytes]:
     """The same paths, with a directory in place of its files where nothing else was or is in it."""
-    others = {above for path in (*base, *now) if path not in paths for above in _above(path)} if paths else set()
-    return {next((above for above in _above(path) if above not in others), path) for path in paths}
-
-
-def _above(path: bytes) -> Iterable[bytes]:
-    parts = path.split(b"/")[:-1]
-    return (b"".join(part + b"/" for part in parts[:depth]) for depth in range(1, len(parts) + 1))
+    others = (
+        {above for path in (*base, *now) if path not in paths for above in directories_above(path)} if paths else set()
+    )
+    return {next((above for above in directories_above(path) if above not in others), path) for path in paths}
 
 
 def _named(paths: Iterable[bytes]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from anyio import to_thread
 
 from agentix.patch.git import Scratch
-from agentix.patch.manifest import FILE, Item
+from agentix.patch.manifest import FILE, Item, directories_above
 from agentix.patch.objects import ObjectDir
 
 _RULES = b".gitignore"
@@ -32,7 +32,7 @@ async def ignored(repo: Scratch, paths: Collection[bytes], base: Mapping[bytes, 
     """
     rules = {}
     for path in paths:
-        for above in _directories(path):
+        for above in (b"", *directories_above(path)):
             name = above + _RULES
             item = base.get(name)
             if item is not None and item.mode | 0o111 == FILE | 0o111:
@@ -56,9 +56,3 @@ async def _check(repo: Scratch, paths: Collection[bytes]) -> set[bytes]:
     listing = b"".join(b"./" + path + b"\0" for path in paths)  # a name may begin with a colon
     found, _ = await repo.git("check-ignore", "--no-index", "--stdin", "-z", ok=(0, 1), stdin=listing, work_tree=True)
     return {name[2:] for name in found.split(b"\0")} & set(paths)
-
-
-def _directories(path: bytes) -> list[bytes]:
-    """The directories that a path lies in, each with its slash, the root as the empty string."""
-    parts = path.split(b"/")[:-1]
-    return [b"".join(part + b"/" for part in parts[:depth]) for depth in range(len(parts) + 1)]

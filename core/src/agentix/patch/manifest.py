@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentix.errors import PatchError
@@ -69,6 +69,12 @@ def refused_by_git(parts: list[bytes], *, link: bool) -> bool:
     return any(part[:4].lower() == b".git" and len(part) == 4 for part in parts) or (
         link and parts[-1].lower() == b".gitmodules"
     )
+
+
+def directories_above(path: bytes) -> Iterable[bytes]:
+    """The directories that a path lies in, the outermost first, each with its slash; the root is none of them."""
+    parts = path.split(b"/")[:-1]
+    return (b"".join(part + b"/" for part in parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
 def show(path: bytes) -> str:
