@@ -37,7 +37,10 @@ class BaseProvider(ABC):
     missed_heartbeats: int = 6
     """How many such questions in a row may stay unanswered before the sandbox counts as gone."""
     connects_lazily: bool = False
-    """Whether a sandbox is dialled at its first call instead of at the start of its session."""
+    """Whether a sandbox is dialled at its first call instead of at the start of its session.
+
+    The directory that `info.workdir` names is then empty until that call.
+    """
 
     @abstractmethod
     async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
@@ -110,7 +113,8 @@ class BaseProvider(ABC):
                     await sandbox.aclose()
                 group.cancel_scope.cancel()
         finally:
-            unreleased = await self._release(info)
+            within_s = None if sandbox is None else sandbox.teardown_s
+            unreleased = await self._release(info, within_s=within_s or self.teardown_s)
             if unreleased is not None:
                 if sandbox is not None:
                     sandbox.unreleased = unreleased
@@ -138,12 +142,12 @@ class BaseProvider(ABC):
             await connection.start(group, hello)
             return connection
 
-        sandbox = Sandbox(info, config, connect=connect, capabilities=self.capabilities)
+        sandbox = Sandbox(info, config, connect=connect, capabilities=lambda: self.capabilities)
         return sandbox
 
-    async def _release(self, info: SandboxInfo) -> Unreleased | None:
-        message = f"deleting it took more than {self.teardown_s:g} s"
-        with anyio.move_on_after(self.teardown_s, shield=True):
+    async def _release(self, info: SandboxInfo, *, within_s: float) -> Unreleased | None:
+        message = f"deleting it took more than {within_s:g} s"
+        with anyio.move_on_after(within_s, shield=True):
             try:
                 await self.delete(info.id)
                 return None

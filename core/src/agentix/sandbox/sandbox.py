@@ -52,7 +52,7 @@ class Sandbox:
         info: What is known of it.
         config: What it was asked to be.
         connect: Gives the connection to its runtime.
-        capabilities: What its provider declares.
+        capabilities: Gives what its provider declares.
     """
 
     def __init__(
@@ -61,16 +61,18 @@ class Sandbox:
         config: SandboxConfig,
         *,
         connect: Callable[[], Awaitable[Connection]],
-        capabilities: frozenset[Capability] = frozenset(),
+        capabilities: Callable[[], frozenset[Capability]] = frozenset,
     ) -> None:
         self.id = info.id
-        self.capabilities = capabilities
         self.info = info
         self.config = config
         self.provider_name = info.provider
         self.workdir = config.workdir or info.workdir
         self.unreleased: Unreleased | None = None
         """Set after the session where the sandbox could not be deleted; that never hides what happened in it."""
+        self.teardown_s: float | None = None
+        """Seconds that deleting it may take, where whoever uses it has a limit of their own; else the provider's."""
+        self._capabilities = capabilities
         self._connect = connect
         self._connecting = anyio.Lock()
         self._connection: Connection | None = None
@@ -80,9 +82,22 @@ class Sandbox:
         return f"<Sandbox {self.id} of {self.provider_name}>"
 
     @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What its provider declares, for who must refuse a sandbox that lacks something."""
+        return self._capabilities()
+
+    @property
     def alive(self) -> bool:
         """Whether the sandbox can still be used, as far as is known."""
         return not self._closed and (self._connection is None or self._connection.open)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing was ever asked of it, so that the directory its provider gave it is still empty.
+
+        Only a provider that connects lazily has such sandboxes.
+        """
+        return self._connection is None
 
     async def connect(self) -> Connection:
         """The connection to the runtime, made on the first call."""
