@@ -73,7 +73,7 @@ async def collect_artifacts(
             await anyio.to_thread.run_sync(_remove_excluded, place, artifact.exclude)
             collected.append(Collected(source=source, host=place))
         elif source != ARTIFACTS:
-            flow.note(f"artifacts: {source} does not exist")
+            flow.note(f"artifacts: there is nothing at {source}")
     return collected
 
 

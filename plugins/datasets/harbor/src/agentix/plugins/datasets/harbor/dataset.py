@@ -17,7 +17,7 @@ from agentix.plugins.datasets.harbor.digest import content_hash
 from agentix.plugins.datasets.harbor.discovery import find_tasks
 from agentix.plugins.datasets.harbor.driver import Driver
 from agentix.plugins.datasets.harbor.healthcheck import wait_healthy
-from agentix.plugins.datasets.harbor.places import make_log_dirs
+from agentix.plugins.datasets.harbor.places import make_log_dirs, refuse_shared_files
 from agentix.plugins.datasets.harbor.sandbox_config import agent_config, agent_image, uploads_environment
 from agentix.plugins.datasets.harbor.solution import play_solution
 from agentix.plugins.datasets.harbor.task import TASK_FILE, Task
@@ -105,7 +105,7 @@ class HarborDataset:
     def limits(self, instance: dict[str, Any]) -> Limits:
         """The task's own times."""
         task = self._task(instance)
-        values: dict[str, float | None] = {"create_s": task.file.environment.build_timeout_sec}
+        values: dict[str, Any] = {"create_s": task.file.environment.build_timeout_sec}
         check = task.file.environment.healthcheck
         if check is not None:
             values["setup_s"] = 600.0 + check.longest_s
@@ -130,6 +130,7 @@ class HarborDataset:
     async def setup(self, sandbox: Sandbox, instance: dict[str, Any]) -> bool:
         """Make the log directories, upload what no image brings, wait until the environment is healthy."""
         task = self._task(instance)
+        refuse_shared_files(sandbox)
         await make_log_dirs(sandbox)
         if uploads_environment(task):
             await sandbox.upload(task.directory / "environment", sandbox.workdir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -17,15 +18,14 @@ async def fetch(flow: Flow, sandbox: Sandbox, source: str, place: Path) -> bool:
     """Copy a file or a tree to `place`, which does not exist yet.
 
     Returns:
-        Whether there is such a thing in the sandbox.
+        Whether there was anything to copy.
 
     Raises:
         TrialError: It could not be copied.
     """
     if flow.log_dir is not None:
         copies = await flow.collect(sandbox, [source], into=_SCRATCH)
-        await anyio.to_thread.run_sync(_settle, copies[0] if copies else None, place, flow.log_dir / _SCRATCH)
-        return bool(copies)
+        return await anyio.to_thread.run_sync(_settle, copies, place, flow.log_dir / _SCRATCH)
     try:
         with anyio.fail_after(_UNKEPT_S):
             report = await sandbox.download(source, place)
@@ -36,8 +36,8 @@ async def fetch(flow: Flow, sandbox: Sandbox, source: str, place: Path) -> bool:
     except OSError as error:
         raise HostError(f"{source} could not be copied: {error}") from error
     for refusal in report.refused[:5]:
-        flow.note(f"not copied out of the sandbox: {refusal.path}: {refusal.reason}")
-    return True
+        flow.note(f"not copied out of the sandbox: {source}: {os.fsdecode(refusal.path)}: {refusal.reason}")
+    return await anyio.Path(place).exists()
 
 
 async def keep_logs(flow: Flow, sandbox: Sandbox, source: str, place: Path | None) -> None:
@@ -50,13 +50,16 @@ async def keep_logs(flow: Flow, sandbox: Sandbox, source: str, place: Path | Non
         flow.note(f"{source} was not kept: {error.message}")
 
 
-def _settle(copy: Path | None, place: Path, scratch: Path) -> None:
-    if copy is not None:
+def _settle(copies: list[Path], place: Path, scratch: Path) -> bool:
+    # An empty directory comes out as nothing.
+    found = bool(copies) and copies[0].exists()
+    if found:
         place.parent.mkdir(parents=True, exist_ok=True)
-        if place.is_dir() and copy.is_dir() and not copy.is_symlink():
-            for child in copy.iterdir():
+        if place.is_dir() and copies[0].is_dir():
+            for child in copies[0].iterdir():
                 if not (place / child.name).exists():
                     child.rename(place / child.name)
         else:
-            copy.rename(place)
+            copies[0].rename(place)
     shutil.rmtree(scratch, ignore_errors=True)
+    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from agentix.plugins.datasets.harbor.network import NetworkMode, NetworkPolicy, normalized_hosts
 from agentix.plugins.datasets.harbor.step_name import checked_step_name, step_name_key
@@ -69,7 +69,7 @@ Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=
 Pause = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, allow_inf_nan=False)]
 Amount = Annotated[int, BeforeValidator(_no_bool), Field(gt=0)]
 User = Annotated[str, BeforeValidator(_user), Field(min_length=1)]
-Env = Annotated[dict[str, str], Field(default_factory=dict)]
+Env = Annotated[dict[str, str], AfterValidator(_env)]
 
 
 class Table(BaseModel):
@@ -127,9 +127,7 @@ class Agent(Phase):
 class Solution(Table):
     """`[solution]`."""
 
-    env: Env
-
-    _env = field_validator("env")(_env)
+    env: Env = Field(default_factory=dict)
 
 
 class Healthcheck(Table):
@@ -196,7 +194,7 @@ class Environment(Table):
     gpu_types: tuple[str, ...] | None = None
     tpu: dict[str, Any] | None = None
     workdir: Annotated[str, Field(pattern="^/")] | None = None
-    env: Env
+    env: Env = Field(default_factory=dict)
     skills_dir: str | None = None
     healthcheck: Healthcheck | None = None
     mcp_servers: tuple[McpServer, ...] = ()
@@ -204,7 +202,6 @@ class Environment(Table):
     allowed_hosts: tuple[str, ...] | None = None
 
     _hosts = field_validator("allowed_hosts")(normalized_hosts)
-    _env = field_validator("env")(_env)
 
     @model_validator(mode="before")
     @classmethod
@@ -279,13 +276,11 @@ class Verifier(Phase):
     """`[verifier]`."""
 
     timeout_sec: Seconds = 600.0
-    env: Env
+    env: Env = Field(default_factory=dict)
     user: User | None = None
     environment_mode: Literal["shared", "separate"] | None = None
     environment: Environment | None = None
     collect: tuple[CollectHook, ...] = ()
-
-    _env = field_validator("env")(_env)
 
     @model_validator(mode="after")
     def _check_mode(self) -> Self:

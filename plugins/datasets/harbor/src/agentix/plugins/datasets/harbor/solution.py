@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentix.api import AgentResult, EnvFailed, Sandbox
-from agentix.plugins.datasets.harbor.places import AGENT_LOGS, SOLUTION, put_scripts
+from agentix.plugins.datasets.harbor.places import AGENT_LOGS, SOLUTION, put_scripts, refuse_shared_files
 from agentix.plugins.datasets.harbor.task import TASK_FILE, Stage
 from agentix.plugins.datasets.harbor.template import resolve_env
 
@@ -14,6 +14,7 @@ async def play_solution(sandbox: Sandbox, stage: Stage) -> AgentResult:
     Raises:
         EnvFailed: The stage has no solution, or a variable that it needs is not set.
     """
+    refuse_shared_files(sandbox)
     directory = stage.solution
     if directory is None:
         raise EnvFailed(f"{stage.directory}: there is no solution/solve.sh to play", detail="no_solution")

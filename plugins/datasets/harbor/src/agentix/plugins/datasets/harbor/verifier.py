@@ -6,24 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-
 from agentix.api import ExecResult, Sandbox, VerifierError
-from agentix.plugins.datasets.harbor.places import TESTS, VERIFIER_LOGS, make_anew, put_scripts
+from agentix.plugins.datasets.harbor.places import TESTS, VERIFIER_LOGS, make_anew, put_scripts, refuse_shared_files
 from agentix.plugins.datasets.harbor.reward import BadReward, Reward, read_reward
-from agentix.plugins.datasets.harbor.reward_files import RewardFiles, read_reward_files
+from agentix.plugins.datasets.harbor.reward_files import RewardFiles, is_settled, read_reward_files
 from agentix.plugins.datasets.harbor.task import TASK_FILE, Stage
 from agentix.plugins.datasets.harbor.template import resolve_env
 
-_MOMENT_S = 0.3
 _OUTPUT = f"{VERIFIER_LOGS}/test-stdout.txt"
 _TAIL = 2000
+# By a shell, which runs a script without a shebang line too, and with what it prints going straight to the file.
 _COMMAND = f"(exec {TESTS}/test.sh) > {_OUTPUT} 2>&1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verifier:
-    """The tests of one stage, ready to be run."""
+    """The tests of one stage, ready to be run.
+
+    What an agent has left running may live on while the tests run: some tasks are graded by asking a server that
+    it started. Where such a process meddles with what the tests write, everything is killed and the tests run
+    once more.
+    """
 
     stage: Stage
     reward_key: str | None
@@ -34,25 +37,27 @@ class Verifier:
     async def run(self, sandbox: Sandbox) -> dict[str, Any]:
         """Grade what is in the sandbox.
 
-        A reward that a process of the agent goes on changing is never taken: its processes are killed, and
-        the tests run once more.
-
         Returns:
             `reward`, `metrics` and where the reward comes from.
 
         Raises:
-            VerifierError: There is no valid reward, or it is changed even then.
+            VerifierError: There is no valid reward, or something goes on changing it.
         """
-        result, files = await self._run_tests(sandbox)
-        if files is None:
+        outcome = await self._try(sandbox)
+        if outcome is None:
             self.note(
-                "the reward was changed after the tests had ended: the agent's processes were killed, tests run again"
+                "a process that was left running changed what the tests write: all were killed, the tests ran again"
             )
             await sandbox.kill_all()
-            result, files = await self._run_tests(sandbox)
-            if files is None:
-                raise VerifierError("the reward was changed after the tests had ended", detail="reward_changed")
+            outcome = await self._try(sandbox)
+        if outcome is None:
+            raise VerifierError(
+                "something goes on changing the reward after the tests have ended", detail="reward_changed"
+            )
+        result, files = outcome
         try:
+            if isinstance(files, BadReward):
+                raise files
             reward = read_reward(json_data=files.json, text_data=files.text, key=self.reward_key)
         except BadReward as error:
             raise await self._no_reward(sandbox, str(error), result) from None
@@ -60,49 +65,52 @@ class Verifier:
             self.note(f"reward.json says {reward.value!r} and was taken; reward.txt: {reward.other}")
         return _score(reward, result)
 
-    async def _run_tests(self, sandbox: Sandbox) -> tuple[ExecResult, RewardFiles | None]:
-        await self._prepare(sandbox)
+    async def _try(self, sandbox: Sandbox) -> tuple[ExecResult, RewardFiles | BadReward] | None:
+        """Run the tests; `None` where something else changes what they write."""
+        refuse_shared_files(sandbox)
+        try:
+            notes = await self._prepare(sandbox)
+        except OSError:
+            await sandbox.kill_all()
+            try:
+                notes = await self._prepare(sandbox)
+            except OSError as error:
+                raise VerifierError(f"{VERIFIER_LOGS} or {TESTS} cannot be made anew: {error}") from error
+        for note in notes:
+            self.note(note)
         where = f"{self.stage.task.directory / TASK_FILE}: {self.stage.key}verifier.env"
-        result = await sandbox.exec(
-            _COMMAND,
-            user=self.stage.verifier_user,
-            env=resolve_env(self.stage.verifier_env, where=where),
-            output_limit=_TAIL,
-        )
-        first = await self._read(sandbox, result)
-        await anyio.sleep(_MOMENT_S)
-        second = await self._read(sandbox, result)
-        return result, first if first == second else None
-
-    async def _prepare(self, sandbox: Sandbox) -> None:
+        env = resolve_env(self.stage.verifier_env, where=where)
+        result = await sandbox.exec(_COMMAND, user=self.stage.verifier_user, env=env, output_limit=_TAIL)
+        files: RewardFiles | BadReward
         try:
-            await make_anew(sandbox, VERIFIER_LOGS)
-            if not await sandbox.exists(sandbox.workdir):
-                self.note(f"the agent removed the working directory {sandbox.workdir}; the tests found an empty one")
-                await sandbox.make_dirs(sandbox.workdir)
-            if not self.bundled:
-                script = self.stage.test_script
-                if script is None:
-                    raise VerifierError(f"{self.stage.directory}: there is no tests/test.sh")
-                for note in await put_scripts(sandbox, self.stage.tests, TESTS, script=script):
-                    self.note(note)
-        except OSError as error:
-            raise VerifierError(f"{error.filename or VERIFIER_LOGS} could not be made anew: {error}") from error
-
-    async def _read(self, sandbox: Sandbox, result: ExecResult) -> RewardFiles:
-        try:
-            return await read_reward_files(sandbox)
+            files = await read_reward_files(sandbox)
         except BadReward as error:
-            raise await self._no_reward(sandbox, str(error), result) from None
+            files = error
+        try:
+            nothing = RewardFiles(json=None, text=None)
+            settled = await is_settled(sandbox, nothing if isinstance(files, BadReward) else files)
+        except OSError:
+            return None
+        return (result, files) if settled else None
+
+    async def _prepare(self, sandbox: Sandbox) -> list[str]:
+        notes = []
+        await make_anew(sandbox, VERIFIER_LOGS)
+        if not await sandbox.exists(sandbox.workdir):
+            notes.append(f"the working directory {sandbox.workdir} was gone; the tests found an empty one")
+            await sandbox.make_dirs(sandbox.workdir, mode=0o777)
+        if self.bundled:
+            return notes
+        script = self.stage.test_script
+        if script is None:
+            raise VerifierError(f"{self.stage.directory}: there is no tests/test.sh")
+        return notes + await put_scripts(sandbox, self.stage.tests, TESTS, script=script)
 
     async def _no_reward(self, sandbox: Sandbox, what: str, result: ExecResult) -> VerifierError:
-        tail = await _tail(sandbox)
-        said = f"; its output ends with:\n{tail}" if tail else "; it printed nothing"
-        shell = result.error_text.strip()
-        return VerifierError(
-            f"no reward: {what}. test.sh exited with {result.exit_code}{said}" + (f"\n{shell}" if shell else ""),
-            detail="no_reward",
-        )
+        tail = await sandbox.exec(["tail", "-c", str(_TAIL), _OUTPUT], output_limit=_TAIL, timeout_s=10)
+        said = "\n".join(text for text in (tail.text.strip(), result.error_text.strip()) if text)
+        ending = f"; its output ends with:\n{said}" if said else "; it printed nothing"
+        return VerifierError(f"no reward: {what}. test.sh exited with {result.exit_code}{ending}", detail="no_reward")
 
 
 def _score(reward: Reward, result: ExecResult) -> dict[str, Any]:
@@ -113,8 +121,3 @@ def _score(reward: Reward, result: ExecResult) -> dict[str, Any]:
     if reward.other is not None:
         score["reward_txt"] = reward.other
     return score
-
-
-async def _tail(sandbox: Sandbox) -> str:
-    result = await sandbox.exec(["tail", "-c", str(_TAIL), _OUTPUT], output_limit=_TAIL, timeout_s=10)
-    return result.text.strip()
