@@ -134,6 +134,9 @@ if TYPE_CHECKING:
         stream_rollouts,
         stream_trials,
     )
+    from agentix.runtime import (
+        SERVER_ARGS,
+    )
     from agentix.sandbox import (
         BaseProvider,
         CommandStream,
@@ -163,6 +166,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PLUGIN_API",
+    "SERVER_ARGS",
     "Agent",
     "AgentFailed",
     "AgentResult",
@@ -403,6 +407,7 @@ _HOMES = {
         "stream_rollouts",
         "stream_trials",
     ),
+    "agentix.runtime": ("SERVER_ARGS",),
     "agentix.sandbox": (
         "BaseProvider",
         "CommandStream",
