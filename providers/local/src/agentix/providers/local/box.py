@@ -1,0 +1,139 @@
+"""One running sandbox, as its owner and as others see it, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentix.api import HostError
+from agentix.providers.local import cgroups
+from agentix.providers.local.lease import Lease, Leases
+from agentix.providers.local.network import Network
+from agentix.providers.local.owner import start_time
+
+LOG_TAIL = 4000
+
+_END_LIMIT_S = 20.0
+
+
+@dataclass(kw_only=True)
+class Box:
+    """A sandbox that this process has started."""
+
+    lease: Lease
+    process: subprocess.Popen[bytes]
+    """Bubblewrap outside: the parent of the sandbox's first process, whose exit code it passes on."""
+    wire: socket.socket
+    log: int
+    """Memory file with what bubblewrap and the server have said."""
+    network: Network | None = None
+    notes: tuple[str, ...] = ()
+    dialled: bool = False
+    ended: bool = field(default=False, init=False)
+
+    @property
+    def groups(self) -> tuple[Path, ...]:
+        """Its control groups."""
+        return tuple(Path(path) for path in self.lease.cgroups)
+
+    def log_tail(self) -> str:
+        """The last that was said."""
+        return log_tail(self.log)
+
+    def oom_kills(self) -> int:
+        """How many of its processes were killed for memory."""
+        return cgroups.oom_kills(self.groups)
+
+
+def log_tail(log: int) -> str:
+    """The end of a memory file, as text."""
+    with contextlib.suppress(OSError):
+        size = os.fstat(log).st_size
+        return os.pread(log, LOG_TAIL, max(0, size - LOG_TAIL)).decode("utf-8", "replace").strip()
+    return ""
+
+
+def end(box: Box, leases: Leases) -> None:
+    """End a sandbox of this process; returns when nothing of it is left.
+
+    Raises:
+        HostError: Something is left.
+    """
+    if not box.ended:
+        if not box.dialled:
+            box.wire.close()
+        if box.network is not None:
+            box.network.close()
+        stop(box.process, first=box.lease.processes[1][0])
+        box.ended = True
+        os.close(box.log)
+    clear(box.lease, leases)
+
+
+def stop(process: subprocess.Popen[bytes], *, first: int | None = None) -> None:
+    """End bubblewrap and what it has started.
+
+    Args:
+        process: Bubblewrap outside.
+        first: The sandbox's first process. Ended alone, it takes everything inside with it and is reaped by
+            bubblewrap, where nobody else may do that.
+    """
+    if first is not None and process.poll() is None:
+        # Bubblewrap does not run on without it, so the pid is not used again while bubblewrap lives.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(first, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_LIMIT_S)
+    process.kill()
+    process.wait(_END_LIMIT_S)
+
+
+def clear(lease: Lease, leases: Leases) -> None:
+    """End a sandbox by what its lease says, whoever made it; returns when nothing of it is left.
+
+    Raises:
+        HostError: Something is left.
+    """
+    deadline = time.monotonic() + _END_LIMIT_S
+    with contextlib.ExitStack() as stack:
+        for descriptor in _running(lease, stack):
+            _end(descriptor, deadline, lease)
+    groups = tuple(Path(path) for path in lease.cgroups)
+    left = cgroups.remove(groups, patience_s=max(0.1, deadline - time.monotonic()))
+    if left:
+        raise HostError(f"the control group {left[0]} of sandbox {lease.id} cannot be removed: it is in use")
+    leases.release(lease)
+
+
+def _running(lease: Lease, stack: contextlib.ExitStack) -> Iterator[int]:
+    # The first process inside first: all others inside are gone when it is, and bubblewrap reaps it.
+    for pid, start in reversed(lease.processes):
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            continue
+        stack.callback(os.close, descriptor)
+        # Looked at after opening: from here on the descriptor cannot mean another process.
+        if start_time(pid) == start:
+            yield descriptor
+
+
+def _end(descriptor: int, deadline: float, lease: Lease) -> None:
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    except OSError as error:
+        raise HostError(f"the sandbox {lease.id} cannot be ended: {error.strerror}") from error
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise HostError(f"the processes of sandbox {lease.id} do not end")

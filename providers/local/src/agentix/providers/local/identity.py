@@ -1,0 +1,81 @@
+"""Which host uids a sandbox runs under: never the host's real root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+RANGE = 65_536
+
+# Where this process's own user namespace is small, one uid of the range that systemd keeps for passing services.
+_PASSING_UIDS = range(61_184, 65_519)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """The uids of one sandbox."""
+
+    uid: int
+    """The host uid that is root inside."""
+    count: int
+    """How many consecutive host uids are mapped, from 0 inside."""
+    switch: bool
+    """Whether this process has to become that uid to start bubblewrap."""
+
+    @property
+    def has_users(self) -> bool:
+        """Whether there is any other user than root inside."""
+        return self.count > 1
+
+    def prefix(self) -> tuple[str, ...]:
+        """What starts a program under this uid; `setpriv` because Popen's own way copies the whole process."""
+        if not self.switch or _SETPRIV is None:
+            return ()
+        return (_SETPRIV, f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--")
+
+    def popen_user(self) -> int | None:
+        """The uid that Popen has to switch to itself."""
+        return self.uid if self.switch and _SETPRIV is None else None
+
+    def write_maps(self, pid: int) -> None:
+        """Give the user namespace of a process that waits for it its uids.
+
+        Raises:
+            OSError: The kernel refuses.
+        """
+        process = Path(f"/proc/{pid}")
+        if not self.has_users:
+            # Without it the kernel refuses a gid map from somebody unprivileged (user_namespaces(7)).
+            (process / "setgroups").write_text("deny", encoding="ascii")
+        (process / "uid_map").write_text(f"0 {self.uid} {self.count}", encoding="ascii")
+        gid = self.uid if self.switch else os.getegid()
+        (process / "gid_map").write_text(f"0 {gid} {self.count}", encoding="ascii")
+
+
+def _find_setpriv() -> str | None:
+    # Busybox has one that knows nothing of uids.
+    path = shutil.which("setpriv", path="/usr/bin:/bin")
+    return path if path and "busybox" not in os.path.realpath(path) else None
+
+
+_SETPRIV = _find_setpriv()
+
+
+def identity_for(slot: int, *, uid_base: int) -> Identity:
+    """The uids for the sandbox in a slot."""
+    if os.geteuid() != 0:
+        return Identity(uid=os.geteuid(), count=1, switch=False)
+    first = uid_base + slot * RANGE
+    if _is_mapped(first, RANGE):
+        return Identity(uid=first, count=RANGE, switch=True)
+    return Identity(uid=_PASSING_UIDS[slot % len(_PASSING_UIDS)], count=1, switch=True)
+
+
+def _is_mapped(first: int, count: int) -> bool:
+    for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
+        inside, _, length = (int(word) for word in line.split())
+        if inside <= first and first + count <= inside + length:
+            return True
+    return False

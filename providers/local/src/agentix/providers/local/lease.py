@@ -1,0 +1,161 @@
+"""One small file for each sandbox, so that another process can find it and clean up after a dead owner."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agentix.api import HostError, cache_dir
+from agentix.providers.local.owner import Owner
+
+SLOTS = 4095
+"""How many sandboxes can exist at once: as many as there are ranges of uids."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    """What has to be known to delete a sandbox."""
+
+    id: str
+    slot: int
+    owner: Owner
+    created_at: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cgroups: tuple[str, ...] = ()
+    processes: tuple[tuple[int, int], ...] = ()
+    """Pids with their start times: bubblewrap's own and that of the sandbox's first process."""
+    workdir: str = "/"
+    user: str | None = None
+
+    @staticmethod
+    def parse(text: bytes) -> Lease:
+        """Read a lease.
+
+        Raises:
+            ValueError: It is none.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            data["owner"] = Owner(**data["owner"])
+            data["cgroups"] = tuple(data["cgroups"])
+            data["processes"] = tuple((int(pid), int(start)) for pid, start in data["processes"])
+            return Lease(**data)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(str(error)) from error
+
+
+class Leases:
+    """The leases of one cache directory.
+
+    Args:
+        folder: Where they lie; below the cache directory by default.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or cache_dir() / "local" / "leases"
+
+    def claim(
+        self,
+        *,
+        created_at: float,
+        labels: Mapping[str, str],
+        cgroups: Callable[[str], tuple[str, ...]],
+        workdir: str = "/",
+        user: str | None = None,
+    ) -> Lease:
+        """Take a free slot for this process.
+
+        Args:
+            created_at: Seconds since the epoch.
+            labels: What the sandbox is found by.
+            cgroups: The control groups that a sandbox of the given id is going to have.
+            workdir: Where its commands start.
+            user: Whom they run as.
+
+        Raises:
+            HostError: The directory cannot be written, or every slot is taken.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+            first = random.randrange(SLOTS)  # noqa: S311
+            for step in range(SLOTS):
+                slot = (first + step) % SLOTS
+                sandbox_id = f"local-{slot:03x}-{secrets.token_hex(6)}"
+                lease = Lease(
+                    id=sandbox_id,
+                    slot=slot,
+                    owner=Owner.this_process(),
+                    created_at=created_at,
+                    labels=dict(labels),
+                    cgroups=cgroups(sandbox_id),
+                    workdir=workdir,
+                    user=user,
+                )
+                if self._publish(lease):
+                    return lease
+        except OSError as error:
+            raise HostError(
+                f"the lease of a sandbox cannot be written to {self.folder}: {error.strerror}",
+                hint="set AGENTIX_CACHE_DIR to a writable directory that other users can read",
+            ) from error
+        raise HostError(f"{SLOTS} sandboxes exist already", hint="end some, or run `agentix gc`")
+
+    def update(self, lease: Lease, **changes: Any) -> Lease:
+        """Record more about a sandbox that exists."""
+        changed = replace(lease, **changes)
+        fresh = self._written(changed)
+        fresh.replace(self._path(lease.slot))
+        return changed
+
+    def release(self, lease: Lease) -> None:
+        """Give the slot back. Nothing happens where somebody else has it by now."""
+        current = self.find(lease.id)
+        if current is not None:
+            self._path(lease.slot).unlink(missing_ok=True)
+
+    def find(self, sandbox_id: str) -> Lease | None:
+        """The lease of a sandbox, whoever made it."""
+        try:
+            slot = int(sandbox_id.split("-")[1], 16)
+            lease = Lease.parse(self._path(slot).read_bytes())
+        except (OSError, ValueError, IndexError):
+            return None
+        return lease if lease.id == sandbox_id else None
+
+    def all(self) -> Iterator[Lease]:
+        """Every lease that can be read."""
+        if not self.folder.is_dir():
+            return
+        for path in sorted(self.folder.glob("slot-*")):
+            try:
+                yield Lease.parse(path.read_bytes())
+            except (OSError, ValueError):
+                continue
+
+    def _publish(self, lease: Lease) -> bool:
+        if self._path(lease.slot).exists():
+            return False
+        fresh = self._written(lease)
+        try:
+            os.link(fresh, self._path(lease.slot))
+        except FileExistsError:
+            return False
+        else:
+            return True
+        finally:
+            fresh.unlink()
+
+    def _written(self, lease: Lease) -> Path:
+        path = self.folder / f".{lease.id}"
+        path.write_text(json.dumps(asdict(lease)), encoding="utf-8")
+        path.chmod(0o600)
+        return path
+
+    def _path(self, slot: int) -> Path:
+        return self.folder / f"slot-{slot:03x}"
