@@ -312,7 +312,8 @@ class Call:
             self._take(len(piece))
             return
         self._held += len(piece)
-        if self._held > wire.WINDOW:
+        # Any credit left allows one whole piece more.
+        if self._held > wire.WINDOW + wire.CHUNK:
             raise wire.Malformed("more data was sent than was allowed")
         self._inbox.append((payload[0], piece))
         self._notify()
