@@ -22,9 +22,7 @@ async def retried(action: Action, *, stage: str = "score", **options: Any) -> Ro
     provider = FakeProvider()
     dataset = FakeDataset(1, on={stage: action} if stage != "solve" else None)
     agent = FakeAgent(on={"solve": action} if stage == "solve" else None)
-    (rollout,) = await run_rollouts(
-        dataset=dataset, agent=agent, provider=provider, **({"max_attempts": 3} | options)
-    )
+    (rollout,) = await run_rollouts(dataset=dataset, agent=agent, provider=provider, **({"max_attempts": 3} | options))
     assert not provider.live
     return rollout
 
@@ -33,9 +31,9 @@ async def retried(action: Action, *, stage: str = "score", **options: Any) -> Ro
 async def test_what_could_end_differently_is_tried_again_and_its_cause_is_kept(error: Exception) -> None:
     rollout = await retried(fail(error, times=2))
     assert (rollout.reward, rollout.attempts, rollout.failure) == (1.0, 3, None)
-    assert [note.partition(":")[0] for note in rollout.notes] == [
-        f"attempt {n} failed" for n in (1, 2)
-    ] or all(note.startswith("attempt") for note in rollout.notes)
+    assert [note.partition(":")[0] for note in rollout.notes] == [f"attempt {n} failed" for n in (1, 2)] or all(
+        note.startswith("attempt") for note in rollout.notes
+    )
     assert all(str(error) in note for note in rollout.notes)
 
 

@@ -298,7 +298,7 @@ async def test_an_agent_whose_sandbox_died_is_not_blamed() -> None:
     provider = FakeProvider()
 
     async def lose(sandbox: Any, instance: dict[str, Any]) -> AgentResult:
-        await provider.lose(sandbox.id)
+        await provider.lose(sandbox)
         raise RuntimeError("the tool said: connection closed")
 
     (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=FakeAgent(work=lose), provider=provider)
@@ -318,7 +318,7 @@ async def test_a_scorer_whose_sandbox_died_is_not_blamed() -> None:
 
     class Scorer(FakeDataset):
         async def score(self, sandbox: Any, instance: dict[str, Any], patch: str) -> dict[str, Any]:
-            await provider.lose(sandbox.id)
+            await provider.lose(sandbox)
             raise RuntimeError("connection closed")
 
     assert told(await one(provider, dataset=Scorer(1))) == ("HOST_ERROR", "sandbox_gone", "sandbox")

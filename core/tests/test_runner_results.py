@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from agentix.errors import ConfigError, DatasetError, UsageError
@@ -240,7 +241,7 @@ async def test_rollout_one_runs_an_instance_or_a_planned_trial() -> None:
 
 
 async def test_the_sync_form_works_where_a_loop_runs_already() -> None:
-    await anyio.sleep(0)
+    await anyio.lowlevel.checkpoint()
     rollouts = run_rollouts_sync(dataset=FakeDataset(2), agent=FakeAgent(), provider=FakeProvider())
     assert [r.resolved for r in rollouts] == [True, True]
 

@@ -42,7 +42,11 @@ class Answer:
         if self._prepared:
             return
         self._prepared = True
-        if has_tree(sandbox):
+        if not has_tree(sandbox):
+            return
+        if sandbox.untouched and sandbox.workdir == sandbox.info.workdir:
+            self._base = BaseTree.empty(sandbox.workdir)
+        else:
             try:
                 with boundary("sandbox"), self._phases.phase("collect", PatchError):
                     self._base = await capture_base(sandbox, sandbox.workdir)
@@ -66,7 +70,7 @@ class Answer:
         if given:
             self.patch = given
             return
-        if self._base is None:
+        if self._base is None or sandbox.untouched:
             return
         try:
             with boundary("sandbox"), self._phases.phase("collect", PatchError):

@@ -183,7 +183,7 @@ class AttemptFlow:
         return place
 
     async def _end_processes(self, sandbox: Sandbox) -> None:
-        if sandbox.alive and sandbox.started:
+        if sandbox.alive and not sandbox.untouched:
             with boundary("sandbox"), self._phases.phase("collect", HostError, detail="kill_timeout"):
                 await sandbox.kill_all()
 
@@ -252,7 +252,10 @@ class AttemptFlow:
             chosen.model_copy(update={"labels": {**chosen.labels, **self.trial.labels}}),
             self._phases,
         )
-        sandbox = await lease.open(self._tasks)
+        try:
+            sandbox = await lease.open(self._tasks)
+        finally:
+            self._tell_unreleased(lease)
         self._leases[id(sandbox)] = lease
         for note in sandbox.info.notes:
             if note not in self._told:
@@ -262,6 +265,10 @@ class AttemptFlow:
 
     async def _end(self, lease: Lease) -> None:
         await lease.close()
-        if not lease.released and lease.sandbox is not None:
-            self.unreleased.append(lease.sandbox.id)
-            self.note(f"sandbox {lease.sandbox.id} could not be deleted: {lease.trouble}")
+        self._tell_unreleased(lease)
+
+    def _tell_unreleased(self, lease: Lease) -> None:
+        if lease.unreleased is not None:
+            sandbox_id, why = lease.unreleased
+            self.unreleased.append(sandbox_id)
+            self.note(f"sandbox {sandbox_id} could not be deleted: {why}")

@@ -18,20 +18,22 @@ from agentix.runner.phases import Phases, timeout_error
 if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
 
+_GRACE_S = 1.0
+"""How much longer than its limit a session may take to end by itself."""
+
 
 class Lease:
     """Holds one session open until it is told to close.
 
-    A provider's session may keep a task group open for as long as it lasts. Sandboxes do not end in the
-    reverse order of their beginning, so each session gets a task in which it is entered and left.
+    A session may keep a task group open for as long as it lasts. Sandboxes do not end in the reverse order of
+    their beginning, so each session gets a task in which it is entered and left.
     """
 
     def __init__(self, provider: SandboxProvider, config: SandboxConfig, phases: Phases) -> None:
-        self.config = config
         self.sandbox: Sandbox | None = None
-        self.trouble: str | None = None
-        """Why the sandbox may still exist."""
-        self.released = True
+        self.unreleased: tuple[str, str] | None = None
+        """Id of a sandbox that may still exist, and why."""
+        self._config = config
         self._provider = provider
         self._phases = phases
         self._failure: TrialError | None = None
@@ -39,6 +41,7 @@ class Lease:
         self._closing = anyio.Event()
         self._closed = anyio.Event()
         self._scope = anyio.CancelScope()
+        self._left: float | None = None
 
     @property
     def alive(self) -> bool:
@@ -70,51 +73,60 @@ class Lease:
 
     async def _hold(self) -> None:
         started = time.perf_counter()
-        create_s, teardown_s = self._create_s(), self._phases.limit("teardown")
+        build_s = self._config.build_timeout_s if isinstance(self._config.image, ImageBuild) else None
+        create_s = self._phases.limit("create", task_s=build_s)
+        teardown_s = self._phases.limit("teardown") or self._phases.limits.teardown_s
         if self._phases.started is not None:
             self._phases.started("create")
         scope = self._scope
         if create_s is not None:
             scope.deadline = anyio.current_time() + create_s
-        leaving: float | None = None
+        ended = False
         try:
             with scope, boundary("sandbox", plugin=self._provider):
-                async with self._provider.session(self.config) as sandbox:
+                async with self._provider.session(self._config) as sandbox:
                     if not scope.cancel_called:
                         scope.deadline = math.inf
-                        self.sandbox, self.released = sandbox, False
+                        sandbox.teardown_s = teardown_s
                         self._phases.add("create", time.perf_counter() - started)
+                        self.sandbox = sandbox
                         self._opened.set()
-                        try:
-                            await self._closing.wait()
-                        finally:
-                            leaving = time.perf_counter()
-                            scope.shield = True
-                            scope.deadline = math.inf if teardown_s is None else anyio.current_time() + teardown_s
-                self.released = True
-            if scope.cancel_called and self.sandbox is None:
+                        await self._stay(scope, teardown_s)
+                ended = True
+            if self.sandbox is None:
                 raise timeout_error("create", create_s, HostError, detail="create_timeout")
-            if not self.released:
-                self.trouble = f"teardown exceeded its limit of {teardown_s:g} s"
+            if self.sandbox.unreleased is not None:
+                self.unreleased = (self.sandbox.id, self.sandbox.unreleased.message)
+            elif not ended:
+                self.unreleased = (self.sandbox.id, f"teardown exceeded its limit of {teardown_s:g} s")
         except TrialError as error:
             self._ended_with(error, started)
         finally:
-            if leaving is not None:
-                self._phases.add("teardown", time.perf_counter() - leaving)
+            if self._left is not None:
+                self._phases.add("teardown", time.perf_counter() - self._left)
             self._opened.set()
             self._closed.set()
 
-    def _ended_with(self, error: TrialError, started: float) -> None:
-        if self.sandbox is None:
-            self._phases.add("create", time.perf_counter() - started)
-            if error.boundary is None:
-                error.boundary = "sandbox"
-            self._failure = error
-        elif isinstance(error, SandboxGone):
-            self.released = True
-        else:
-            self.trouble = described(error)
+    async def _stay(self, scope: anyio.CancelScope, teardown_s: float) -> None:
+        try:
+            await self._closing.wait()
+        finally:
+            self._left = time.perf_counter()
+            # From here on nothing but the limit ends the teardown.
+            scope.shield = True
+            scope.deadline = anyio.current_time() + teardown_s + _GRACE_S
 
-    def _create_s(self) -> float | None:
-        build_s = self.config.build_timeout_s if isinstance(self.config.image, ImageBuild) else None
-        return self._phases.limit("create", task_s=build_s)
+    def _ended_with(self, error: TrialError, started: float) -> None:
+        if self.sandbox is not None:
+            if not isinstance(error, SandboxGone):
+                self.unreleased = (self.sandbox.id, described(error))
+            return
+        self._phases.add("create", time.perf_counter() - started)
+        error.boundary = error.boundary or "sandbox"
+        self._failure = error
+        origin: BaseException | None = error
+        while origin is not None and self.unreleased is None:
+            left = getattr(origin, "unreleased", None)
+            if left is not None:
+                self.unreleased = (left.id, left.message)
+            origin = origin.__cause__

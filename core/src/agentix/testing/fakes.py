@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from agentix.errors import EnvFailed
 from agentix.interfaces import Answer, RolloutContext, Scoring
 from agentix.models import AgentResult, Limits, SandboxConfig
+from agentix.testing.fake_provider import FakeProvider
 from agentix.testing.scripts import Action, Script
 
 if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
+
+__all__ = ["FakeAgent", "FakeDataset", "FakeProvider", "fake_instance", "right_patch"]
 
 Work = Callable[["Sandbox", dict[str, Any]], Awaitable[AgentResult | None]]
 
@@ -154,7 +157,10 @@ class FakeAgent:
 
 def fake_instance(number: int) -> dict[str, Any]:
     """An instance whose right answer is a new file."""
-    answer = f"diff --git a/answer.txt b/answer.txt\nnew file mode 100644\n--- /dev/null\n+++ b/answer.txt\n@@ -0,0 +1 @@\n+{number}\n"
+    answer = (
+        "diff --git a/answer.txt b/answer.txt\nnew file mode 100644\n--- /dev/null\n+++ b/answer.txt\n"
+        f"@@ -0,0 +1 @@\n+{number}\n"
+    )
     return {
         "instance_id": f"fake-{number}",
         "instruction": f"Write {number} into the file answer.txt.",
@@ -172,44 +178,3 @@ def right_patch(instance: Mapping[str, Any]) -> str:
     if not isinstance(answer, str):
         raise EnvFailed(f"{instance.get('instance_id')} has no reference answer", detail="no_reference")
     return answer
-
-
-# STAND-IN until the sandbox room exists; never committed
-from contextlib import asynccontextmanager  # noqa: E402
-from types import SimpleNamespace  # noqa: E402
-import anyio  # noqa
-from agentix.models import SandboxInfo  # noqa: E402
-from agentix.errors import HostError  # noqa
-
-
-class FakeProvider:  # noqa: D101
-    name = "fake"
-    capabilities = frozenset()
-
-    def __init__(self, *, on=None):
-        self.made = 0
-        self.live = set()
-        self.boxes = {}
-        self.script = Script(on, stages=frozenset({"create", "dial", "delete"}))
-
-    async def lose(self, sandbox_id):
-        self.boxes[sandbox_id].alive = False
-
-    @asynccontextmanager
-    async def session(self, config):
-        self.made += 1
-        name = f"fake-{self.made}"
-        await self.script.run("create", name)
-        self.live.add(name)
-
-        async def nothing(*a):
-            return None
-
-        box = SimpleNamespace(id=name, config=config, workdir="/", alive=True, started=False, kill_all=nothing, info=SandboxInfo(id=name, provider="fake"))
-        self.boxes[name] = box
-        try:
-            yield box
-        finally:
-            with anyio.CancelScope(shield=False):
-                await self.script.run("delete", name)
-                self.live.discard(name)

@@ -25,7 +25,7 @@ class Call:
 class LosesSandboxes(Protocol):
     """A provider whose sandboxes can be made to die."""
 
-    async def lose(self, sandbox_id: str) -> None:
+    async def lose(self, sandbox: Sandbox) -> None:
         """End a sandbox without deleting it."""
         ...
 
@@ -77,7 +77,7 @@ def die(provider: LosesSandboxes) -> Action:
     async def action(call: Call) -> None:
         if call.sandbox is None:
             raise ValueError(f"there is no sandbox to lose in {call.stage}")
-        await provider.lose(call.sandbox.id)
+        await provider.lose(call.sandbox)
 
     return action
 
