@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from agentix.runtime import wire
+from agentix.runtime import users, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -80,9 +80,9 @@ def describe(error: BaseException) -> dict[str, Any]:
             "message": str(error.strerror),
             "path": path if isinstance(path, bytes) else b"",
         }
-    kind = "user" if isinstance(error, LookupError) and type(error).__name__ == "UnknownUser" else "internal"
-    message = str(error) if kind == "user" else f"{type(error).__name__}: {error}"
-    return {"kind": kind, "errno": 0, "message": message, "path": b""}
+    if isinstance(error, users.UnknownUser):
+        return {"kind": "user", "errno": 0, "message": str(error), "path": b""}
+    return {"kind": "internal", "errno": 0, "message": f"{type(error).__name__}: {error}", "path": b""}
 
 
 WAIT = object()

@@ -164,12 +164,12 @@ class Command(Call):
         )
 
     def _fail_to_start(self, error: dict[str, Any]) -> None:
-        code, doing = error["errno"] or errno.EIO, error["doing"]
+        code = error["errno"] or errno.EIO
         message = os.strerror(code)
-        if doing == "user":
-            message = f"{message} (the runtime could not become the user)"
-        elif doing != "cwd":
-            message = f"{message} (the command could not be started: {doing})"
+        if error["doing"] == "user":
+            message = f"the runtime could not become the user: {message}"
+        elif not error["path"]:
+            message = f"the command could not be started: {message}"
         self.fail(OSError(code, message, error["path"] or None))
 
 

@@ -7,11 +7,11 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from agentix.runtime import archive, users, wire
+from agentix.runtime import users, wire
 from agentix.runtime.call import WAIT, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from typing import Any
 
     from agentix.runtime.server import Server
@@ -30,7 +30,7 @@ def start(server: Server, number: int, method: str, arguments: dict[str, Any]) -
     """
     from agentix.runtime import transfer, tree
 
-    works = {
+    works: dict[str, Callable[..., Work]] = {
         "read": read,
         "write": write,
         "exists": exists,
@@ -62,7 +62,7 @@ def open_regular(path: bytes, flags: int, mode: int = 0o666) -> tuple[int, os.st
     return fd, status
 
 
-def owner(user: str | None, settings: dict[str, Any]) -> tuple[int, int] | None:
+def owner(user: str | None) -> tuple[int, int] | None:
     """Who gets what is made; None leaves it to this process's user."""
     if user is None:
         return None
@@ -84,7 +84,12 @@ def make_directory(path: bytes, mode: int, who: tuple[int, int] | None) -> None:
     parent = os.path.dirname(path)
     if parent and parent != path:
         make_directory(parent, 0o755, who)
-    os.mkdir(path)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if os.path.isdir(path):
+            return
+        raise
     os.chmod(path, mode)
     if who:
         os.chown(path, *who)
@@ -112,7 +117,7 @@ def _too_large(path: bytes, limit: int) -> OSError:
 
 def write(task: Task, path: bytes, mode: int, user: str | None) -> Work:
     """Write what comes to a file."""
-    who = owner(user, task.server.settings)
+    who = owner(user)
     make_parents(path, who)
     fd, _ = open_regular(path, os.O_WRONLY | os.O_CREAT, mode)
     try:
@@ -152,7 +157,7 @@ def exists(task: Task, path: bytes) -> Work:
 def make_dirs(task: Task, path: bytes, mode: int, user: str | None) -> Work:
     """Make a directory and those above it."""
     yield None
-    make_directory(path.rstrip(b"/") or b"/", mode, owner(user, task.server.settings))
+    make_directory(path.rstrip(b"/") or b"/", mode, owner(user))
 
 
 def remove(task: Task, path: bytes) -> Work:

@@ -33,7 +33,9 @@ def prctl(option: int, value: int) -> None:
         _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
         _restype_ = CInt
 
-    address = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+    # A null name stands for what is loaded already.
+    program = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+    address = _ctypes.dlsym(program, "prctl")
     if CFunction(address)(option, value, 0, 0, 0) != 0:
         code = _ctypes.get_errno()
         raise OSError(code, f"prctl({option}): {os.strerror(code)}")
@@ -107,7 +109,5 @@ def kill_all(root: int, *, everything: bool = False, spared: Container[int] = ()
             break
         send(found, SIGSTOP)
         stopped |= found
-        if len(stopped) == 1:
-            break
     send(stopped, SIGKILL)
     return len(stopped)

@@ -6,6 +6,8 @@ may look into it. When its stream ends, so does everything that it started.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
+import _socket
 import os
 import select
 import sys
@@ -14,8 +16,6 @@ from _heapq import heappop, heappush
 from collections import deque
 from typing import TYPE_CHECKING
 
-import _signal
-import _socket
 from agentix.runtime import processes, wire
 from agentix.runtime.call import Call
 from agentix.runtime.supervisors import Supervisors
@@ -32,6 +32,7 @@ _BURST = 1 << 18
 _END_S = 5.0
 _KILL_ALL_S = 10.0
 _SWEEP_S = 0.003
+_LONGEST_S = 3600.0
 
 
 class Server:
@@ -113,26 +114,31 @@ class Server:
 
     def serve(self) -> None:
         """Answer the host until the stream ends."""
-        while not self._over:
-            for fd, events in self._epoll.poll(self._timeout(), 128):
-                handler = self._handlers.get(fd)
-                if handler is not None:
-                    handler(events)
-            self._run_timers()
-            self._take_turns()
-            self._flush()
-            if self._soon:
-                functions, self._soon = self._soon, []
-                for function in functions:
-                    function()
-        self._end()
+        try:
+            while not self._over:
+                self._turn()
+        finally:
+            self._end()
+
+    def _turn(self) -> None:
+        for fd, events in self._epoll.poll(self._timeout(), 128):
+            handler = self._handlers.get(fd)
+            if handler is not None:
+                handler(events)
+        self._run_timers()
+        self._take_turns()
+        self._flush()
+        if self._soon:
+            functions, self._soon = self._soon, []
+            for function in functions:
+                function()
 
     def _timeout(self) -> float:
         if self._woken and not self.congested:
             return 0
         while self._timers and self._timers[0][2] is None:
             heappop(self._timers)
-        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else -1
+        return min(max(0.0, self._timers[0][0] - time.monotonic()), _LONGEST_S) if self._timers else -1
 
     def _run_timers(self) -> None:
         while self._timers and (self._timers[0][2] is None or self._timers[0][0] <= time.monotonic()):
@@ -302,6 +308,7 @@ def main() -> None:
                 os.set_inheritable(int(name), False)
             except OSError:
                 continue
+    os.umask(0o022)
     processes.prctl(processes.PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
         processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)

@@ -10,19 +10,20 @@ Messages to it are one byte and a body: `RUN` with the command, `KILL` with the 
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
+import _socket
 import errno
+import gc
 import os
 import select
 import sys
 import time
 from typing import TYPE_CHECKING
 
-import _signal  # type: ignore[import-not-found]
-import _socket
 from agentix.runtime import processes, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 RUN, KILL, ENDED = b"R", b"K", b"E"
@@ -35,7 +36,9 @@ GIVE_UP_S = 10.0
 
 _SWEEP_MS = 3
 _SETUP_FAILED = 125
-_IGNORED_BY_PYTHON = (_signal.SIGPIPE, getattr(_signal, "SIGXFSZ", _signal.SIGPIPE))
+_BUSY_RETRIES, _BUSY_S = 20, 0.005
+_DEFAULTED = (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGCHLD)
+"""Signals that Python or the server ignores; a command shall not."""
 
 
 def fork(command: dict[str, Any] | None = None, descriptors: Sequence[int] = ()) -> tuple[int, _socket.socket]:
@@ -49,13 +52,20 @@ def fork(command: dict[str, Any] | None = None, descriptors: Sequence[int] = ())
         Its pid and the socket to talk to it.
     """
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET | _socket.SOCK_CLOEXEC)
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        ours.close()
+        theirs.close()
+        raise
     if pid:
         theirs.close()
         ours.setblocking(False)
         return pid, ours
     code = 70
     try:
+        # Freeing the server's sockets here would close descriptors that have become something else.
+        gc.disable()
         _close_all_but({0, 1, 2, theirs.fileno(), *descriptors})
         Supervisor(theirs).serve(command, list(descriptors))
         code = 0
@@ -90,6 +100,7 @@ class Supervisor:
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         # As PID 1's child it must be endable by the plain signal; the server's own handler is not its.
         _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
+        self._nothing = _open_nothing()
         self._poll = select.poll()
         self._poll.register(control.fileno(), select.POLLIN)
         self._poll.register(self._wakeup, select.POLLIN)
@@ -121,26 +132,51 @@ class Supervisor:
 
     def _run(self, command: dict[str, Any], descriptors: list[int]) -> bool:
         problem, reported = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        child, status, error = 0, 0, None
         try:
-            child = os.fork()
-        except OSError as error:
-            for fd in (*descriptors, problem, reported):
-                if fd >= 0:
-                    os.close(fd)
-            self._report(0, True, 0, {"errno": error.errno, "path": "", "doing": "fork"})
-            return True
-        if child == 0:
-            _become(command, descriptors, reported)
+            if command["switch"] or command["pty"]:
+                child = os.fork()
+                if child == 0:
+                    _become(command, descriptors, reported)
+            else:
+                child, status = self._spawn(command, descriptors)
+        except OSError as raised:
+            error = {"errno": raised.errno, "path": raised.filename or b"", "doing": "start"}
         os.close(reported)
         for fd in set(descriptors) - {-1}:
             os.close(fd)
-        status, empty, left = self._watch(child)
-        raw = b""
-        if os.waitstatus_to_exitcode(status) == _SETUP_FAILED:
-            raw = os.read(problem, 65536)
+        empty, left = True, 0
+        if child:
+            status, empty, left = self._watch(child)
+            raw = os.read(problem, 1 << 16) if os.waitstatus_to_exitcode(status) == _SETUP_FAILED else b""
+            error = wire.decode(raw) if raw else None
         os.close(problem)
-        self._report(status, empty, left, wire.decode(raw) if raw else None)
+        self._report(status, empty, left, error)
         return empty
+
+    def _spawn(self, command: dict[str, Any], descriptors: list[int]) -> tuple[int, int]:
+        """Start a command that needs no other user: without copying this process, it takes half the time.
+
+        Returns:
+            Its pid and 0, or 0 and the status that a shell would give where it cannot be executed.
+        """
+        stdin, stdout, stderr = descriptors
+        os.chdir(command["cwd"])
+        actions = [
+            (os.POSIX_SPAWN_DUP2, self._nothing if stdin < 0 else stdin, 0),
+            (os.POSIX_SPAWN_DUP2, stdout, 1),
+            (os.POSIX_SPAWN_DUP2, stderr, 2),
+        ]
+        argv, env = command["argv"], command["env"]
+
+        def spawn(program: bytes) -> int:
+            return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigdef=_DEFAULTED)
+
+        try:
+            pid, reason = _first(command["programs"], spawn)
+        finally:
+            os.chdir("/")
+        return (pid, 0) if pid else (0, _refuse(stderr, argv[0], reason) << 8)
 
     def _report(self, status: int, empty: bool, left: int, error: dict[str, Any] | None) -> None:
         ended = {"status": status, "reusable": empty, "left": left, "error": error}
@@ -213,74 +249,97 @@ def _reap(child: int, status: int | None) -> tuple[int | None, bool]:
 
 def _become(command: dict[str, Any], descriptors: list[int], reported: int) -> None:
     """In the forked child: turn into the command. Never returns."""
-    doing, path = "start", b""
+    doing = "start"
     code = _SETUP_FAILED
     try:
         _signal.set_wakeup_fd(-1)
-        for number in (*_IGNORED_BY_PYTHON, _signal.SIGINT, _signal.SIGCHLD):
+        for number in _DEFAULTED:
             _signal.signal(number, _signal.SIG_DFL)
         os.setsid()
-        os.umask(0o022)
         _install(descriptors, terminal=command["pty"])
-        doing, path = "cwd", command["cwd"]
-        late = not _change_directory(path)
-        doing, path = "user", b""
+        try:
+            os.chdir(command["cwd"])
+            late = False
+        except PermissionError:
+            # It may be one that only the user can enter.
+            late = True
+        doing = "user"
         if command["switch"]:
             os.setgroups(command["groups"])
             os.setgid(command["gid"])
             os.setuid(command["uid"])
         if late:
-            doing, path = "cwd", command["cwd"]
-            os.chdir(path)
-        doing = "exec"
-        code = _execute(command["programs"], command["argv"], command["env"])
+            os.chdir(command["cwd"])
+        doing = "start"
+        _, reason = _first(command["programs"], lambda program: os.execve(program, command["argv"], command["env"]))
+        code = _refuse(2, command["argv"][0], reason)
     except OSError as error:
-        os.write(reported, wire.encode({"errno": error.errno, "path": path, "doing": doing}))
+        report = {"errno": error.errno, "path": error.filename or b"", "doing": doing}
+        os.write(reported, wire.encode(report))
     finally:
         os._exit(code)
 
 
-def _change_directory(path: bytes) -> bool:
-    try:
-        os.chdir(path)
-    except PermissionError:
-        return False
-    return True
-
-
 def _install(descriptors: list[int], *, terminal: bool) -> None:
     stdin, stdout, stderr = descriptors
-    if stdin < 0:
-        try:
-            stdin = os.open("/dev/null", os.O_RDONLY)
-        except OSError:
-            stdin, closed = os.pipe()
-            os.close(closed)
     if terminal:
         import fcntl
         import termios
 
         fcntl.ioctl(stdout, termios.TIOCSCTTY, 0)
         stdin = stdout
+    elif stdin < 0:
+        stdin = _open_nothing()
     # None of these is 0, 1 or 2: the server keeps those open.
     os.dup2(stdin, 0)
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
 
 
-def _execute(programs: list[bytes], argv: list[bytes], env: dict[str, bytes]) -> int:
-    """Execute the first program that exists; the exit code and message of a shell where none does."""
+def _open_nothing() -> int:
+    try:
+        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        empty, closed = os.pipe2(os.O_CLOEXEC)
+        os.close(closed)
+        return empty
+
+
+def _first(programs: list[bytes], start: Callable[[bytes], int]) -> tuple[int, int]:
+    """Start the first program that exists, as execvp(3) does.
+
+    Returns:
+        What `start` gave and 0, or 0 and why none of them could be.
+    """
     reason = errno.ENOENT
-    for program in programs:
+    pending = list(reversed(programs))
+    retries = _BUSY_RETRIES
+    while pending:
+        program = pending.pop()
         try:
-            os.execve(program, argv, env)
+            return start(program), 0
         except OSError as error:
+            if error.errno == errno.ETXTBSY and retries:
+                # Another process was forked while the program was being written, and has it open for a moment.
+                retries -= 1
+                pending.append(program)
+                time.sleep(_BUSY_S)
+                continue
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 continue
-            if error.errno in (errno.E2BIG, errno.ENOMEM):
+            if error.errno not in (errno.EACCES, errno.ENOEXEC, errno.EISDIR, errno.ELOOP, errno.ETXTBSY):
+                error.filename = None
                 raise
-            reason = error.errno or errno.EACCES
-            if error.errno != errno.EACCES:
+            reason = error.errno
+            if reason != errno.EACCES:
                 break
-    os.write(2, b"agentix: " + argv[0][:4096] + b": " + os.strerror(reason).encode() + b"\n")
+    return 0, reason
+
+
+def _refuse(stderr: int, name: bytes, reason: int) -> int:
+    """Say why a program cannot be executed; the exit code that a shell gives."""
+    try:
+        os.write(stderr, b"agentix: " + name[:4096] + b": " + os.strerror(reason).encode() + b"\n")
+    except OSError:
+        pass
     return 127 if reason == errno.ENOENT else 126

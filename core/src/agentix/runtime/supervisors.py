@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import _socket
 import os
 import select
 import sys
 from typing import TYPE_CHECKING
 
-import _socket
 from agentix.runtime import supervisor, wire
 
 if TYPE_CHECKING:
@@ -128,7 +128,12 @@ class Supervisors:
         self._by_pid.pop(pid, None)
         self._unwatch(handle)
         if handle.command is not None:
-            ended = {"status": status if os.WIFSIGNALED(status) else _KILLED, "reusable": False, "left": 0, "error": None}
+            ended = {
+                "status": status if os.WIFSIGNALED(status) else _KILLED,
+                "reusable": False,
+                "left": 0,
+                "error": None,
+            }
             handle.command.ended(ended)
             handle.command = None
 

@@ -28,7 +28,7 @@ def pack(
 ) -> Generator[bytes, None, None]:
     """A file or tree as a tar stream, links as links, pipes and devices left out.
 
-    A file is one entry with an empty path.
+    A file is one entry with an empty path; a directory begins with one of the path `.`.
 
     Args:
         root: Where it lies.
@@ -44,12 +44,13 @@ def pack(
     if not stat.S_ISDIR(status.st_mode):
         yield from _pack_one(root, b"", status, refuse, admit, required=True)
     else:
+        yield archive.head(archive.Entry(b".", archive.DIRECTORY, mode=stat.S_IMODE(status.st_mode)))
         for path in chosen if chosen is not None else _walk(root, refuse, excluded):
             full = os.path.join(root, path)
             try:
                 status = os.lstat(full)
             except OSError as error:
-                refuse(path, error.strerror)
+                refuse(path, str(error.strerror))
                 continue
             yield from _pack_one(full, path, status, refuse, admit)
     yield archive.end()
@@ -65,7 +66,7 @@ def _walk(
             with os.scandir(os.path.join(root, directory) if directory else root) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            refuse(directory, error.strerror)
+            refuse(directory, str(error.strerror))
             continue
         below = []
         for entry in found:
@@ -113,7 +114,7 @@ def _pack_one(
     except OSError as error:
         if required:
             raise
-        refuse(path, error.strerror)
+        refuse(path, str(error.strerror))
 
 
 def _content(fd: int, path: bytes, size: int, refuse: Callable[[bytes, str], None]) -> Iterator[bytes]:
@@ -184,7 +185,7 @@ def download(
 
 def upload(task: Task, path: bytes, user: str | None) -> Generator[Any, None, Any]:
     """Unpack what comes at a path."""
-    who = owner(user, task.server.settings)
+    who = owner(user)
     reader = archive.TarReader()
     unpacker = Unpacker(path, who)
     try:
@@ -222,7 +223,7 @@ class Unpacker:
     def begin(self, entry: archive.Entry) -> None:
         """Make an entry; a file's content follows."""
         self._complete()
-        path = os.path.join(self._root, entry.path) if entry.path else self._root
+        path = self._root if entry.path in (b"", b".") else os.path.join(self._root, entry.path)
         if entry.kind == archive.DIRECTORY:
             make_directory(path, 0o755, self._who)
             self._directories.append((path, entry.mode))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -57,7 +58,7 @@ def request(
         "env": environment(env),
         "user": user,
         "stdin": stdin is not None or pty,
-        "timeout_s": timeout_s,
+        "timeout_s": None if timeout_s is None or math.isinf(timeout_s) else float(timeout_s),
         "pty": pty,
     }
 
@@ -105,20 +106,18 @@ async def run(
     started = time.monotonic()
     timeout_s = arguments["timeout_s"]
     overdue = None if timeout_s is None else timeout_s + _OVERDUE_S
-    outputs: dict[int, list[bytes]] = {wire.STDOUT: [], wire.STDERR: []}
-    sizes = dict.fromkeys(outputs, 0)
+    outputs = {wire.STDOUT: bytearray(), wire.STDERR: bytearray()}
     async with connection.call("exec", {**arguments, "keep": output_limit}) as call:
         with anyio.move_on_after(overdue):
             if arguments["stdin"]:
                 await feed(call, stdin)
             while (received := await call.receive()) is not None:
                 channel, piece = received
-                if channel not in outputs or sizes[channel] + len(piece) > output_limit:
+                if channel not in outputs or len(outputs[channel]) + len(piece) > output_limit:
                     raise WireError("the sandbox's runtime sent more output than was asked for")
-                outputs[channel].append(piece)
-                sizes[channel] += len(piece)
+                outputs[channel] += piece
             value = await call.result()
-            stdout, stderr = (b"".join(outputs[channel]) for channel in (wire.STDOUT, wire.STDERR))
+            stdout, stderr = bytes(outputs[wire.STDOUT]), bytes(outputs[wire.STDERR])
             return result_of(value, stdout, stderr, time.monotonic() - started)
     raise SandboxGone(f"the sandbox's runtime did not end a command at its limit of {timeout_s} s")
 
@@ -247,19 +246,33 @@ async def stream(
     connection: Connection, arguments: dict[str, Any], *, stdin: bytes | Path | None, output_limit: int
 ) -> AsyncIterator[CommandStream]:
     """Run a command and give its output as it comes; see `Sandbox.stream`."""
+    if output_limit < 0:
+        raise ValueError(f"output_limit is {output_limit}; it cannot be negative")
     error: BaseException | None = None
+    unread: Exception | None = None
     async with connection.call("exec", {**arguments, "stdin": True, "keep": None}) as call:
         running = CommandStream(call, output_limit=output_limit)
         if stdin is None:
             yield running
             return
+
+        async def feeding() -> None:
+            nonlocal unread
+            try:
+                await feed(call, stdin)
+            except Exception as raised:
+                unread = raised
+                group.cancel_scope.cancel()
+
+        # What is raised inside is raised again outside of the group, which would wrap it.
         async with anyio.create_task_group() as group:
-            group.start_soon(feed, call, stdin)
+            group.start_soon(feeding)
             try:
                 yield running
             except BaseException as raised:
-                # Raised again outside of the group, which would wrap it.
                 error = raised
             group.cancel_scope.cancel()
+        if unread is not None:
+            raise unread
         if error is not None:
             raise error

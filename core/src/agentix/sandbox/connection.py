@@ -118,6 +118,11 @@ class Connection:
                 self._break(errors.exceptions[0])  # type: ignore[arg-type]
             except* (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 await self._lost()
+            except* Exception as errors:
+                self._failing = True
+                failure = HostError(f"the connection to the sandbox failed: {errors.exceptions[0]!r}", detail="wire")
+                failure.__cause__ = errors.exceptions[0]
+                self._break(failure)
         if not self._failing:
             self._failing = True
             self._break(SandboxGone("the sandbox was closed"))
@@ -217,7 +222,7 @@ class Call:
     def __init__(self, connection: Connection, id: int) -> None:
         self.id = id
         self._connection = connection
-        self._inbox: deque[tuple[int, bytes]] = deque()
+        self._inbox: deque[tuple[int, bytes | bytearray]] = deque()
         self._held = 0
         self._consumed = 0
         self._credit = wire.WINDOW
@@ -259,7 +264,7 @@ class Call:
             await self._wait()
         channel, piece = self._inbox.popleft()
         self._take(len(piece))
-        return channel, piece
+        return channel, bytes(piece)
 
     async def result(self) -> Any:
         """What the call returned. Output that was not received is dropped.
@@ -305,9 +310,9 @@ class Call:
 
     def received(self, payload: bytes) -> None:
         """The connection has a piece of output for it."""
-        if not payload:
-            raise wire.Malformed("a data frame names no channel")
-        piece = payload[1:]
+        if len(payload) < 2:
+            raise wire.Malformed("a data frame holds nothing")
+        channel, piece = payload[0], payload[1:]
         if self._abandoned:
             self._take(len(piece))
             return
@@ -315,7 +320,15 @@ class Call:
         # Any credit left allows one whole piece more.
         if self._held > wire.WINDOW + wire.CHUNK:
             raise wire.Malformed("more data was sent than was allowed")
-        self._inbox.append((payload[0], piece))
+        if self._inbox and self._inbox[-1][0] == channel and len(self._inbox[-1][1]) < wire.CHUNK:
+            # Many small pieces for one that is slow to take them must not cost more memory than their bytes.
+            last = self._inbox[-1][1]
+            if not isinstance(last, bytearray):
+                last = bytearray(last)
+                self._inbox[-1] = (channel, last)
+            last += piece
+        else:
+            self._inbox.append((channel, piece))
         self._notify()
 
     def credited(self, amount: int) -> None:

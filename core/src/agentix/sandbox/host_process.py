@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
 import anyio
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _EXIT_S = 8.0
+_LOG, _LOG_TAIL = 1 << 20, 4000
 
 
 @dataclass
@@ -38,6 +39,7 @@ class _Entry:
     info: SandboxInfo
     directory: Path
     process: subprocess.Popen[bytes] | None = None
+    log: IO[bytes] | None = None
 
 
 class HostProcessProvider(BaseProvider):
@@ -94,14 +96,16 @@ class HostProcessProvider(BaseProvider):
             raise HostError(f"sandbox {sandbox_id} has its only stream already")
         entry.directory.mkdir(mode=0o700)
         runtime = await self.runtime()
+        entry.log = tempfile.TemporaryFile()  # noqa: SIM115
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 # Popen returns once the program is executed, about a millisecond later; a thread would cost more.
-                entry.process = subprocess.Popen(
+                entry.process = subprocess.Popen(  # noqa: ASYNC220
                     [*runtime.argv, "--fd", str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
+                    stderr=entry.log,
                     cwd=entry.directory,
                     env={"PATH": _PATH, "LANG": "C.UTF-8"},
                     pass_fds=(theirs.fileno(),),
@@ -118,20 +122,21 @@ class HostProcessProvider(BaseProvider):
         if entry is None or entry.process is None:
             return await super().explain(sandbox_id)
         code = await _exit_code(entry.process, 2.0)
-        reason = "hung up" if code is None else f"ended with exit code {code}"
-        return SandboxGone(f"sandbox {sandbox_id} of provider {self.name} is gone: its runtime {reason}", exit_code=code)
+        ended = "hung up" if code is None else f"ended with exit code {code}"
+        message = f"sandbox {sandbox_id} of {self.name} is gone: its runtime {ended}"
+        return SandboxGone(message, exit_code=code, log_tail=_tail(entry.log))
 
     async def delete(self, sandbox_id: str) -> None:
         """End the server with all that it started, and remove the directory."""
         entry = self._sandboxes.get(sandbox_id)
         if entry is None:
             return
-        if entry.process is not None:
-            if await _exit_code(entry.process, _EXIT_S) is None:
-                entry.process.kill()
-                await _exit_code(entry.process, _EXIT_S)
-            await anyio.to_thread.run_sync(shutil.rmtree, entry.directory, True)
-        if entry.directory.exists():
+        if entry.process is not None and await _exit_code(entry.process, _EXIT_S) is None:
+            entry.process.kill()
+            await _exit_code(entry.process, _EXIT_S)
+        if entry.log is not None:
+            entry.log.close()
+        if entry.directory.exists() and not await anyio.to_thread.run_sync(_remove, entry.directory):
             raise HostError(f"the directory {entry.directory} of sandbox {sandbox_id} could not be removed")
         del self._sandboxes[sandbox_id]
 
@@ -139,6 +144,23 @@ class HostProcessProvider(BaseProvider):
         """The sandboxes of this provider object."""
         wanted = dict(labels).items()
         return [entry.info for entry in self._sandboxes.values() if wanted <= dict(entry.info.labels).items()]
+
+
+def _tail(log: IO[bytes] | None) -> str:
+    if log is None or log.closed:
+        return ""
+    log.seek(0)
+    return log.read(_LOG)[-_LOG_TAIL:].decode("utf-8", "replace")
+
+
+def _remove(directory: Path) -> bool:
+    shutil.rmtree(directory, ignore_errors=True)
+    if directory.exists():
+        # What is left are directories that do not let their own user remove anything.
+        for path, _, _ in os.walk(directory):
+            Path(path).chmod(0o700)
+        shutil.rmtree(directory, ignore_errors=True)
+    return not directory.exists()
 
 
 async def _exit_code(process: subprocess.Popen[bytes], within_s: float) -> int | None:

@@ -68,7 +68,7 @@ class BaseProvider(ABC):
         """Say why a sandbox's stream ended; override it where the engine knows more."""
         return SandboxGone(f"sandbox {sandbox_id} of provider {self.name} is gone: its runtime hung up")
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: B027
         """Release what the provider itself holds."""
 
     async def __aenter__(self) -> Self:
@@ -125,6 +125,13 @@ class BaseProvider(ABC):
                 raise error
 
     def _sandbox(self, info: SandboxInfo, config: SandboxConfig, group: TaskGroup) -> Sandbox:
+        hello = {
+            "base_env": environment(info.env),
+            "base_user": info.user,
+            "env": environment(config.env),
+            "user": config.user,
+        }
+
         async def connect() -> Connection:
             connection = Connection(
                 await self.dial(info.id),
@@ -132,18 +139,10 @@ class BaseProvider(ABC):
                 heartbeat_s=self.heartbeat_s,
                 missed=self.missed_heartbeats,
             )
-            hello = {
-                "workdir": sandbox.workdir,
-                "base_env": environment(info.env),
-                "base_user": info.user,
-                "env": environment(config.env),
-                "user": config.user,
-            }
             await connection.start(group, hello)
             return connection
 
-        sandbox = Sandbox(info, config, connect=connect, capabilities=lambda: self.capabilities)
-        return sandbox
+        return Sandbox(info, config, connect=connect)
 
     async def _release(self, info: SandboxInfo, *, within_s: float) -> Unreleased | None:
         message = f"deleting it took more than {within_s:g} s"

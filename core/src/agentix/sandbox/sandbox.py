@@ -67,7 +67,7 @@ class Sandbox:
         self.info = info
         self.config = config
         self.provider_name = info.provider
-        self.workdir = config.workdir or info.workdir
+        self.workdir = posixpath.join(info.workdir, config.workdir or "")
         self.unreleased: Unreleased | None = None
         """Set after the session where the sandbox could not be deleted; that never hides what happened in it."""
         self.teardown_s: float | None = None
@@ -186,17 +186,15 @@ class Sandbox:
             OSError: It cannot be read; EFBIG where it is larger than the limit, EINVAL for a pipe or device.
         """
         most = READ_LIMIT if limit is None else limit
-        pieces: list[bytes] = []
-        size = 0
+        content = bytearray()
         connection = await self.connect()
         async with connection.call("read", {"path": self._path(path), "limit": most}) as call:
             while (received := await call.receive()) is not None:
-                size += len(received[1])
-                if size > most:
+                content += received[1]
+                if len(content) > most:
                     raise WireError("the sandbox's runtime sent more of a file than was asked for")
-                pieces.append(received[1])
             await call.result()
-        return b"".join(pieces)
+        return bytes(content)
 
     async def write_file(self, path: RemotePath, data: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
         """Write a file, over one that exists, and make the directories above it.
