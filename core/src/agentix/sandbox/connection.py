@@ -108,24 +108,28 @@ class Connection:
     async def _run(self) -> None:
         # Whatever happens here ends calls and never the task group, which is the caller's.
         with anyio.CancelScope() as self._scope:
-            try:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(self._write)
-                    group.start_soon(self._watch)
-                    await self._read()
-            except* WireError as errors:
-                self._failing = True
-                self._break(errors.exceptions[0])  # type: ignore[arg-type]
-            except* (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-                await self._lost()
-            except* Exception as errors:
-                self._failing = True
-                failure = HostError(f"the connection to the sandbox failed: {errors.exceptions[0]!r}", detail="wire")
-                failure.__cause__ = errors.exceptions[0]
-                self._break(failure)
+            await self._serve()
         if not self._failing:
             self._failing = True
             self._break(SandboxGone("the sandbox was closed"))
+        await anyio.aclose_forcefully(self._stream)
+
+    async def _serve(self) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._write)
+                group.start_soon(self._watch)
+                await self._read()
+        except* WireError as errors:
+            self._failing = True
+            self._break(errors.exceptions[0])  # type: ignore[arg-type]
+        except* (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            await self._lost()
+        except* Exception as errors:
+            self._failing = True
+            failure = HostError(f"the connection to the sandbox failed: {errors.exceptions[0]!r}", detail="wire")
+            failure.__cause__ = errors.exceptions[0]
+            self._break(failure)
 
     async def _lost(self) -> None:
         if self._failing:

@@ -139,10 +139,15 @@ class BaseProvider(ABC):
                 heartbeat_s=self.heartbeat_s,
                 missed=self.missed_heartbeats,
             )
-            await connection.start(group, hello)
+            try:
+                await connection.start(group, hello)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await connection.aclose()
+                raise
             return connection
 
-        return Sandbox(info, config, connect=connect)
+        return Sandbox(info, config, connect=connect, capabilities=lambda: self.capabilities)
 
     async def _release(self, info: SandboxInfo, *, within_s: float) -> Unreleased | None:
         message = f"deleting it took more than {within_s:g} s"
