@@ -6,10 +6,9 @@ import than the whole runtime, and cannot be fed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from agentix.runtime.wire import Malformed
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
+from _collections import deque  # type: ignore[import-not-found]
 
 from agentix.runtime import users, wire
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from typing import Any
@@ -109,7 +109,7 @@ class Task(Call):
     def take(self) -> bytes | None:
         """The next piece of input, b"" after the last one, None where it has yet to come."""
         if self._inbox:
-            piece = self._inbox.popleft()
+            piece: bytes = self._inbox.popleft()
             self.consumed(len(piece))
             return piece
         return b"" if self._ended else None

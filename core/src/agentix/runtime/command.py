@@ -8,12 +8,12 @@ import os
 import select
 import sys
 import termios
-from typing import TYPE_CHECKING
 
 from agentix.runtime import wire
 from agentix.runtime.call import Call
 from agentix.runtime.kept import Kept
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from agentix.runtime import users
 from agentix.runtime.command import Command
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from agentix.runtime import users, wire
 from agentix.runtime.call import WAIT, Task
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from typing import Any

@@ -12,14 +12,14 @@ import os
 import select
 import sys
 import time
+from _collections import deque  # type: ignore[import-not-found]
 from _heapq import heappop, heappush
-from collections import deque
-from typing import TYPE_CHECKING
 
 from agentix.runtime import processes, wire
 from agentix.runtime.call import Call
 from agentix.runtime.supervisors import Supervisors
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

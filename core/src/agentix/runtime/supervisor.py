@@ -18,10 +18,10 @@ import os
 import select
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from agentix.runtime import processes, wire
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any

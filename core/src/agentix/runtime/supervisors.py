@@ -6,10 +6,10 @@ import _socket
 import os
 import select
 import sys
-from typing import TYPE_CHECKING
 
 from agentix.runtime import supervisor, wire
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from agentix.runtime import archive, wire
 from agentix.runtime.call import WAIT, Task
 from agentix.runtime.files import make_directory, make_parents, open_regular, owner, write_whole
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from typing import Any

@@ -10,8 +10,8 @@ Both sides use this module, and neither trusts the other to keep to it: whatever
 from __future__ import annotations
 
 from _struct import Struct
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
