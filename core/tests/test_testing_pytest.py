@@ -76,9 +76,7 @@ def test_a_strangers_suite_is_left_alone(tmp_path: Path) -> None:
     )
     done = run_suite(tmp_path, source)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (
-        "agentix" not in done.stdout.replace(str(tmp_path), "").replace("plugins: ", "") or "waivers" not in done.stdout
-    )
+    assert "waivers" not in done.stdout
 
 
 def test_a_class_that_makes_no_plugin_says_so(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         TransportContract,
     )
     from agentix.testing.distributions import write_distribution
+    from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider, fake_instance, right_patch
     from agentix.testing.running import checks_of, run_checks
 
 __all__ = [
@@ -28,6 +29,9 @@ __all__ = [
     "CheckResult",
     "DatasetCase",
     "DatasetContract",
+    "FakeAgent",
+    "FakeDataset",
+    "FakeProvider",
     "NotApplicable",
     "PromiseBroken",
     "ProviderCase",
@@ -38,6 +42,8 @@ __all__ = [
     "TransportContract",
     "checks_of",
     "expect",
+    "fake_instance",
+    "right_patch",
     "run_checks",
     "write_distribution",
 ]
@@ -53,6 +59,7 @@ _HOMES = {
         "TransportContract",
     ),
     "agentix.testing.distributions": ("write_distribution",),
+    "agentix.testing.fakes": ("FakeAgent", "FakeDataset", "FakeProvider", "fake_instance", "right_patch"),
     "agentix.testing.running": ("checks_of", "run_checks"),
 }
 
