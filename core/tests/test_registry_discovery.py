@@ -237,3 +237,48 @@ def test_damaged_metadata_hides_nobody_else(site: Path, run: Run) -> None:
     assert good == "Mine"
     assert len(problems) == 1
     assert "acme-damaged" in problems[0]
+
+
+PROVIDER = '''
+from pydantic import BaseModel, Field
+from agentix.api import Capability, HostProcessProvider
+
+class Config(BaseModel):
+    size: int = 3
+    """How big."""
+    colour: str = Field(default="red", description="Which colour.")
+    """Not this."""
+
+class Mine(HostProcessProvider):
+    """A place.
+
+    Nothing is isolated.
+    """
+
+    Config = Config
+
+    def __init__(self, config):
+        super().__init__()
+
+    @property
+    def capabilities(self):
+        return frozenset({Capability.USERS})
+'''
+
+
+def test_a_provider_is_described_with_what_it_can_do_here_and_its_options(site: Path, run: Run) -> None:
+    write_distribution(
+        site,
+        name="acme-place",
+        modules={"acme_place.py": PROVIDER},
+        entry_points={"agentix.providers": {"place": "acme_place:Mine"}},
+    )
+    doc, capabilities, schema = run(
+        "i = describe('provider', 'place'); print(json.dumps([i.doc, i.capabilities, i.schema]))"
+    )
+    assert doc == "A place.\n\nNothing is isolated."
+    assert capabilities == ["users"]
+    assert {k: v["description"] for k, v in schema["properties"].items()} == {
+        "size": "How big.",
+        "colour": "Which colour.",
+    }

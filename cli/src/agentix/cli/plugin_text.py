@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from agentix.testing import CheckResult
 
 _BRIEF = ("kind", "name", "distribution", "version", "target", "state", "cause")
+_SECTION = re.compile(r"^(?:Args|Attributes|Raises|Returns):$", re.MULTILINE)
 _MORE = ("requires", "plugin_api", "doc", "capabilities", "isolation", "schema")
 
 
@@ -114,4 +116,5 @@ def _type(option: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 
 
 def _after_summary(doc: str | None) -> str | None:
-    return doc.partition("\n\n")[2].strip() or None if doc else None
+    prose = _SECTION.split((doc or "").partition("\n\n")[2])[0].strip()
+    return prose or None

@@ -6,11 +6,12 @@ import inspect
 from dataclasses import replace
 
 from agentix.errors import PluginError
-from agentix.registry.building import config_of
+from agentix.registry.building import build, config_of
 from agentix.registry.importing import import_plugin, said
 from agentix.registry.info import PluginInfo
 from agentix.registry.kinds import KINDS, AnyKind, a
-from agentix.registry.resolving import find
+from agentix.registry.resolving import Found, find
+from agentix.registry.schema import options_schema
 from agentix.registry.snapshot import snapshot
 
 
@@ -51,9 +52,9 @@ def inspected(info: PluginInfo) -> PluginInfo:
         state="broken" if missing else info.state if info.state == "ambiguous" else "ok",
         cause=f"it is not {a(info.kind)}: it lacks {', '.join(missing)}" if missing else info.cause,
         doc=inspect.getdoc(value),
-        capabilities=_capabilities(value),
+        capabilities=_capabilities(info, value),
         isolation=inspect.cleandoc(isolation) if isinstance(isolation, str) else None,
-        schema=config.model_json_schema() if config is not None else None,
+        schema=options_schema(config) if config is not None else None,
     )
 
 
@@ -68,6 +69,13 @@ def label_of(plugin: object) -> str:
     return own if isinstance(own, str) and own else kind_of.__qualname__
 
 
-def _capabilities(value: object) -> tuple[str, ...]:
+def _capabilities(info: PluginInfo, value: object) -> tuple[str, ...]:
     declared = getattr(value, "capabilities", ())
+    if isinstance(declared, property) and info.kind == "provider":
+        # What a provider can do may depend on this machine; only an object of it knows.
+        try:
+            made = build("provider", Found(value, info.label), {}, where=info.name)
+            declared = getattr(made, "capabilities", ())
+        except Exception:  # it needs options, or cannot work here: nothing is known
+            return ()
     return tuple(sorted(str(c) for c in declared)) if isinstance(declared, set | frozenset | tuple | list) else ()

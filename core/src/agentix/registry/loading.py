@@ -44,5 +44,4 @@ def load(kind: Kind, ref: str, options: Options = None, *, where: str) -> object
         PluginBroken: It is installed, but its own code fails.
         PluginIncompatible: It was built for another version of agentix.
     """
-    place = where.removesuffix("-opt") if where.startswith("--") else where
-    return build(kind, resolve(kind, ref, where=place), dict(options or {}), where=place)
+    return build(kind, resolve(kind, ref, where=where), dict(options or {}), where=where)

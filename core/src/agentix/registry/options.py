@@ -20,7 +20,7 @@ _NONE = ("none", "null")
 def option_path(where: str, key: str) -> str:
     """The path of one option as the user typed it: `--agent-opt key` or `agent.key`."""
     if where.startswith("--"):
-        return f"{where.removesuffix('-opt')}-opt {key}"
+        return f"{where if where.endswith('-opt') else f'{where}-opt'} {key}"
     return f"{where}.{key}" if where else key
 
 
