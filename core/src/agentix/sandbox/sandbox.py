@@ -67,7 +67,7 @@ class Sandbox:
         self.info = info
         self.config = config
         self.provider_name = info.provider
-        self.workdir = posixpath.join(info.workdir, config.workdir or "")
+        self.workdir = posixpath.join(info.workdir, config.workdir) if config.workdir else info.workdir
         self.unreleased: Unreleased | None = None
         """Set after the session where the sandbox could not be deleted; that never hides what happened in it."""
         self.teardown_s: float | None = None
