@@ -44,7 +44,7 @@ class Answer:
         self._prepared = True
         if not has_tree(sandbox):
             return
-        if sandbox.untouched and sandbox.workdir == sandbox.info.workdir:
+        if sandbox.untouched and not sandbox.config.workdir:
             self._base = BaseTree.empty(sandbox.workdir)
         else:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ async def collect(sandbox: Sandbox, paths: Sequence[str], *, into: Path, note: C
         target.parent.mkdir(parents=True, exist_ok=True)
         report = await sandbox.download(source, target)
         for refusal in report.refused:
-            note(f"not copied out of the sandbox: {refusal.path}: {refusal.reason}")
+            where = os.fsdecode(posixpath.join(os.fsencode(source), refusal.path))
+            note(f"not copied out of the sandbox: {where}: {refusal.reason}")
         copies.append(target)
     return copies

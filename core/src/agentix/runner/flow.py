@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,16 +164,7 @@ class AttemptFlow:
         if solved.stopped or (self._roles.answer_is_patch and self.scoring == "fresh"):
             await self._end_processes(sandbox)
         await self._answer.capture(sandbox, result.patch)
-        if solved.ended == result.ended or not solved.stopped:
-            return result
-        return AgentResult(
-            patch=result.patch,
-            exit_code=result.exit_code,
-            trajectory=result.trajectory,
-            usage=result.usage,
-            ended=solved.ended,
-            info=result.info,
-        )
+        return result if result.ended == solved.ended else replace(result, ended=solved.ended)
 
     def _agent_dir(self, name: str | None) -> Path | None:
         if self.log_dir is None or name is None:

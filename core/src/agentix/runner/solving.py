@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -131,14 +131,7 @@ def _checked(result: object) -> AgentResult:
 def _with_usage(result: AgentResult, context: RolloutContext | None) -> AgentResult:
     if result.usage is not None or context is None or context.usage == _NO_USAGE:
         return result
-    return AgentResult(
-        patch=result.patch,
-        exit_code=result.exit_code,
-        trajectory=result.trajectory,
-        usage=context.usage,
-        ended=result.ended,
-        info=result.info,
-    )
+    return replace(result, usage=context.usage)
 
 
 def _returned(
