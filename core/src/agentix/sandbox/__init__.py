@@ -5,6 +5,7 @@ from agentix.sandbox.extract import Refusal
 from agentix.sandbox.host_process import HostProcessProvider
 from agentix.sandbox.provider import BaseProvider
 from agentix.sandbox.sandbox import Sandbox, Unreleased
+from agentix.sandbox.socket_stream import SocketStream
 from agentix.sandbox.transfer import DownloadReport
 from agentix.sandbox.tree import Tree, TreeEntry
 
@@ -15,6 +16,7 @@ __all__ = [
     "HostProcessProvider",
     "Refusal",
     "Sandbox",
+    "SocketStream",
     "Tree",
     "TreeEntry",
     "Unreleased",

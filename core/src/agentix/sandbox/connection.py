@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from anyio.abc import ByteStream, TaskGroup
 
 RECEIVE = 1 << 18
+EXPLAIN_S = 5.0
+"""How long the provider is asked why a stream ended."""
+
 CANCEL_S = 15.0
 """How long a cancelled call is waited for; a runtime kills well within it."""
 
@@ -55,6 +58,7 @@ class Connection:
         self._failure: HostError | None = None
         self._failing = False
         self._scope: anyio.CancelScope | None = None
+        self._stopped = anyio.Event()
 
     @property
     def open(self) -> bool:
@@ -101,18 +105,26 @@ class Connection:
         if not self._failing:
             self._failing = True
             self._break(SandboxGone("the sandbox was closed"))
-        if self._scope is not None:
-            self._scope.cancel()
-        await anyio.aclose_forcefully(self._stream)
+        if self._scope is None:
+            await anyio.aclose_forcefully(self._stream)
+            return
+        # The task that reads closes the stream itself, so that it is not closed under its hands.
+        self._scope.cancel()
+        await self._stopped.wait()
 
     async def _run(self) -> None:
         # Whatever happens here ends calls and never the task group, which is the caller's.
-        with anyio.CancelScope() as self._scope:
-            await self._serve()
-        if not self._failing:
-            self._failing = True
-            self._break(SandboxGone("the sandbox was closed"))
-        await anyio.aclose_forcefully(self._stream)
+        try:
+            with anyio.CancelScope() as self._scope:
+                await self._serve()
+        finally:
+            if not self._failing:
+                self._failing = True
+                self._break(SandboxGone("the sandbox was closed"))
+            try:
+                await anyio.aclose_forcefully(self._stream)
+            finally:
+                self._stopped.set()
 
     async def _serve(self) -> None:
         try:
@@ -135,7 +147,7 @@ class Connection:
         if self._failing:
             return
         self._failing = True
-        with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_S):
+        with anyio.CancelScope(shield=True), anyio.move_on_after(EXPLAIN_S):
             try:
                 self._break(await self._explain())
             except Exception as error:
@@ -368,7 +380,9 @@ class Call:
             self._changed.set()
 
     async def _wait(self) -> None:
-        self._changed = anyio.Event()
+        # Input is sent and output is received at once: both may wait here.
+        if self._changed is None or self._changed.is_set():
+            self._changed = anyio.Event()
         await self._changed.wait()
 
 

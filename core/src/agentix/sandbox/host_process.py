@@ -18,13 +18,14 @@ from uuid import uuid4
 
 import anyio
 import anyio.to_thread
-from anyio.abc import ByteStream, UNIXSocketStream
+from anyio.abc import ByteStream
 
 import agentix.runtime
 from agentix.errors import HostError, SandboxGone, Unsupported
 from agentix.models import RuntimeMount, SandboxInfo
 from agentix.runtime import SERVER_ARGS
 from agentix.sandbox.provider import BaseProvider
+from agentix.sandbox.socket_stream import SocketStream
 
 if TYPE_CHECKING:
     from agentix.models import SandboxConfig
@@ -111,7 +112,7 @@ class HostProcessProvider(BaseProvider):
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
                 )
-            return await UNIXSocketStream.from_socket(ours)
+            return SocketStream(ours)
         except BaseException:
             ours.close()
             raise
