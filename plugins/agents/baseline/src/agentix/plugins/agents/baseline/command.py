@@ -1,0 +1,156 @@
+"""Any program inside the sandbox as an agent."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from agentix.api import AgentFailed, AgentResult, EnvFailed, ExecResult, RolloutContext, SandboxGone
+from agentix.plugins.agents.baseline.config import CommandConfig
+from agentix.plugins.agents.baseline.logs import OutputFile
+from agentix.plugins.agents.baseline.places import Places
+from agentix.plugins.agents.baseline.program import command_line, environment
+from agentix.plugins.agents.baseline.trajectory import Taken, take_trajectory
+
+if TYPE_CHECKING:
+    from agentix.api import Sandbox
+
+_MIB = 1 << 20
+_MAX_PATCH_BYTES = 256 * _MIB
+_NOT_STARTED = (126, 127)
+_CLEANUP_S = 10.0
+
+
+class CommandAgent:
+    """Runs a program inside the sandbox, as the agent's user.
+
+    The program gets the instruction on stdin and in the file that `AGENTIX_INSTRUCTION_FILE` names, and besides
+    `AGENTIX_INSTANCE_ID`, `AGENTIX_TRAJECTORY_FILE`, where there is a model `AGENTIX_MODEL`, and with the option
+    `patch_file` `AGENTIX_PATCH_FILE`. What it changes in the working directory is its answer, unless it leaves a
+    patch.
+    """
+
+    name = "command"
+    version = version("agentix-rollouts-baseline")
+    Config = CommandConfig
+
+    def __init__(self, config: CommandConfig) -> None:
+        self._config = config
+
+    async def solve(
+        self,
+        sandbox: Sandbox,
+        instance: dict[str, Any],
+        *,
+        model: str | None,
+        context: RolloutContext | None = None,
+    ) -> AgentResult:
+        """Run the program to its end or to shortly before the time limit, whichever comes first.
+
+        Raises:
+            EnvFailed: The program, or a variable that it needs, is not there.
+            AgentFailed: It left a patch file that cannot be read.
+        """
+        deadline = _deadline(context)
+        places = Places()
+        user = None if context is None else context.user
+        log_dir = None if context is None else context.log_dir
+        task = _instruction(instance) if context is None else context.instruction
+        instruction = task.encode("utf-8", "surrogateescape")
+        env = environment(self._config, places, instance=instance, model=model)
+        limit = self._config.max_log_mb * _MIB
+        info: dict[str, Any] = {}
+        taken = Taken()
+        try:
+            await sandbox.make_dirs(places.root, mode=0o700, user=user)
+            await sandbox.write_file(places.instruction, instruction, mode=0o600, user=user)
+            command = await command_line(self._config, sandbox, places, user=user, info=info)
+            with (
+                OutputFile(log_dir, "agent-stdout.txt", limit=limit) as out,
+                OutputFile(log_dir, "agent-stderr.txt", limit=limit) as err,
+            ):
+                try:
+                    async with sandbox.stream(
+                        command,
+                        stdin=instruction,
+                        cwd=self._config.cwd,
+                        env=env,
+                        user=user,
+                        timeout_s=None if deadline is None else max(0.01, deadline - time.monotonic()),
+                    ) as running:
+                        async for chunk in running:
+                            (out if chunk.stream == "stdout" else err).write(chunk.data)
+                    ended = running.result
+                finally:
+                    # Also what a program left that was stopped by the time limit.
+                    with anyio.move_on_after(_CLEANUP_S, shield=True):
+                        file = self._config.trajectory_file or places.trajectory
+                        expected = self._config.trajectory_file is not None
+                        taken = await take_trajectory(sandbox, file, log_dir, expected=expected)
+            _require_started(ended, out, err)
+            info |= {**taken.info, **_streams(out, err, ended)}
+            return AgentResult(
+                patch=await self._patch(sandbox, info),
+                exit_code=ended.exit_code,
+                trajectory=taken.document,
+                usage=taken.usage,
+                ended="timeout" if ended.timed_out else "completed" if ended.ok else "agent_error",
+                info=info,
+            )
+        finally:
+            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxGone, OSError):
+                await sandbox.remove(places.root)
+
+    async def _patch(self, sandbox: Sandbox, info: dict[str, Any]) -> str:
+        path = self._config.patch_file
+        if path is None:
+            return ""
+        try:
+            data = await sandbox.read_file(path, limit=_MAX_PATCH_BYTES)
+        except FileNotFoundError:
+            info["patch_note"] = f"there is no {path}, so what changed is the answer"
+            return ""
+        except OSError as error:
+            raise AgentFailed(f"the patch file {path} could not be read: {error}", detail="patch_file") from error
+        return data.decode("utf-8", "surrogateescape")
+
+
+def _deadline(context: RolloutContext | None) -> float | None:
+    """A little before the limit, so that what the program printed and left can be read in time."""
+    limit = None if context is None else context.limits.agent_s
+    return None if limit is None else time.monotonic() + limit - min(2.0, 0.05 * limit)
+
+
+def _instruction(instance: dict[str, Any]) -> str:
+    for key in ("instruction", "problem_statement"):
+        if isinstance(text := instance.get(key), str):
+            return text
+    raise EnvFailed("the instance has no instruction", detail="no_instruction")
+
+
+def _require_started(ended: ExecResult, out: OutputFile, err: OutputFile) -> None:
+    """Tell a program that is not there from one that failed: the shell's exit codes, and no output."""
+    if ended.exit_code in _NOT_STARTED and not out.size and not ended.timed_out:
+        what = "does not exist" if ended.exit_code == max(_NOT_STARTED) else "cannot be started"
+        said = f": {err.tail}" if err.tail else ""
+        raise EnvFailed(
+            f"the agent's program {what} in the sandbox (exit code {ended.exit_code}){said}", detail="agent_setup"
+        )
+
+
+def _streams(out: OutputFile, err: OutputFile, ended: ExecResult) -> dict[str, Any]:
+    info: dict[str, Any] = {"stdout_bytes": out.size, "stderr_bytes": err.size}
+    for name, stream in (("stdout", out), ("stderr", err)):
+        if stream.path is not None:
+            info[f"{name}_file"] = stream.path.name
+        if stream.lost:
+            info[f"{name}_note"] = f"the last {stream.lost} bytes were not kept (max_log_mb)"
+    if ended.signal is not None:
+        info["signal"] = ended.signal
+    if not ended.ok and err.tail:
+        info["stderr_tail"] = err.tail
+    return info
