@@ -3,7 +3,7 @@
 failed=0
 
 check() { # name, input (as for printf), expected sum
-    found=$(printf "$2" | sh /app/total.sh 2>&1)
+    found=$(printf -- "$2" | sh /app/total.sh 2>&1)
     if [ "$found" = "$3" ]; then
         echo "ok      $1"
     else

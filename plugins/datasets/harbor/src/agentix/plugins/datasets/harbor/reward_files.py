@@ -1,4 +1,4 @@
-"""Takes the reward files out of a sandbox, and sees whether something goes on writing them."""
+"""The directory that the tests write the reward to: made for them alone, read with care, watched for a moment."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 
 from agentix.api import Sandbox
-from agentix.plugins.datasets.harbor.places import VERIFIER_LOGS
+from agentix.plugins.datasets.harbor.places import VERIFIER_LOGS, make_anew
 from agentix.plugins.datasets.harbor.reward import MAX_REWARD_BYTES, BadReward
 
 _JSON, _TEXT = "reward.json", "reward.txt"
 _MOMENT_S = 0.3
+
+
+class Meddled(OSError):
+    """Something besides the tests changed what they write, or the place that they write to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,34 +32,65 @@ class RewardFiles:
     text: bytes | None
 
 
-async def read_reward_files(sandbox: Sandbox) -> RewardFiles:
-    """Read both files, and no more of them than a reward can have.
+@dataclass(frozen=True)
+class RewardPlace:
+    """`/logs/verifier`, made anew for one run of the tests."""
 
-    Raises:
-        BadReward: One of them is a link, a directory or anything but a file, or is too large to be a reward.
-    """
-    with tempfile.TemporaryDirectory(prefix="agentix-reward-") as spare:
-        members = [_JSON.encode(), _TEXT.encode()]
+    sandbox: Sandbox
+    mark: str
+    """A file that is in this directory and in none that an agent puts in its place."""
+
+    @classmethod
+    async def make(cls, sandbox: Sandbox) -> RewardPlace:
+        """Make the directory anew.
+
+        Raises:
+            OSError: It cannot be done, as where a process goes on writing to it.
+        """
+        await make_anew(sandbox, VERIFIER_LOGS)
+        place = cls(sandbox, f"{VERIFIER_LOGS}/.made-for-{uuid4().hex}")
+        await sandbox.write_file(place.mark, b"")
+        return place
+
+    async def take(self) -> RewardFiles:
+        """Read both files, and no more of them than a reward can have.
+
+        They are taken away for a moment, which shows whether something goes on writing them.
+
+        Raises:
+            BadReward: One of them is a link, a directory or anything but a file, or too large to be a reward.
+            Meddled: What was read need not be what the tests wrote.
+        """
+        if not await self.sandbox.exists(self.mark):
+            raise Meddled(f"{VERIFIER_LOGS} was replaced while the tests ran")
+        await self.sandbox.remove(self.mark)
+        bad: BadReward | None = None
+        files = RewardFiles(json=None, text=None)
         try:
-            report = await sandbox.download(VERIFIER_LOGS, spare, members=members, max_bytes=2 * MAX_REWARD_BYTES)
-        except OSError as error:
-            raise BadReward(f"{VERIFIER_LOGS} cannot be read: {error.strerror or error}") from error
-        refused = {refusal.path: refusal.reason for refusal in report.refused}
-        return await anyio.to_thread.run_sync(_taken, Path(spare), refused)
+            files = await self._read()
+        except BadReward as error:
+            bad = error
+        paths = {f"{VERIFIER_LOGS}/{_JSON}": files.json, f"{VERIFIER_LOGS}/{_TEXT}": files.text}
+        for path in paths:
+            await self.sandbox.remove(path)
+        await anyio.sleep(_MOMENT_S)
+        for path in paths:
+            if await self.sandbox.exists(path):
+                raise Meddled(f"{path} was written after the tests had ended")
+        for path, data in paths.items():
+            if data is not None:
+                await self.sandbox.write_file(path, data)
+        if bad is not None:
+            raise bad
+        return files
 
-
-async def is_settled(sandbox: Sandbox, files: RewardFiles) -> bool:
-    """Whether nothing writes the reward any more, seen by taking the files away for a moment."""
-    for name in (_JSON, _TEXT):
-        await sandbox.remove(f"{VERIFIER_LOGS}/{name}")
-    await anyio.sleep(_MOMENT_S)
-    for name in (_JSON, _TEXT):
-        if await sandbox.exists(f"{VERIFIER_LOGS}/{name}"):
-            return False
-    for name, data in ((_JSON, files.json), (_TEXT, files.text)):
-        if data is not None:
-            await sandbox.write_file(f"{VERIFIER_LOGS}/{name}", data)
-    return True
+    async def _read(self) -> RewardFiles:
+        with tempfile.TemporaryDirectory(prefix="agentix-reward-") as spare:
+            report = await self.sandbox.download(
+                VERIFIER_LOGS, spare, members=[_JSON.encode(), _TEXT.encode()], max_bytes=2 * MAX_REWARD_BYTES
+            )
+            refused = {refusal.path: refusal.reason for refusal in report.refused}
+            return await anyio.to_thread.run_sync(_taken, Path(spare), refused)
 
 
 def _taken(directory: Path, refused: dict[bytes, str]) -> RewardFiles:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import anyio
+
 from agentix.api import ExecResult, Sandbox, VerifierError
-from agentix.plugins.datasets.harbor.places import TESTS, VERIFIER_LOGS, make_anew, put_scripts, refuse_shared_files
+from agentix.plugins.datasets.harbor.places import TESTS, VERIFIER_LOGS, put_scripts, refuse_shared_files
 from agentix.plugins.datasets.harbor.reward import BadReward, Reward, read_reward
-from agentix.plugins.datasets.harbor.reward_files import RewardFiles, is_settled, read_reward_files
+from agentix.plugins.datasets.harbor.reward_files import RewardFiles, RewardPlace
 from agentix.plugins.datasets.harbor.task import TASK_FILE, Stage
 from agentix.plugins.datasets.harbor.template import resolve_env
 
@@ -43,17 +46,16 @@ class Verifier:
         Raises:
             VerifierError: There is no valid reward, or something goes on changing it.
         """
-        outcome = await self._try(sandbox)
-        if outcome is None:
-            self.note(
-                "a process that was left running changed what the tests write: all were killed, the tests ran again"
-            )
-            await sandbox.kill_all()
+        refuse_shared_files(sandbox)
+        try:
             outcome = await self._try(sandbox)
-        if outcome is None:
-            raise VerifierError(
-                "something goes on changing the reward after the tests have ended", detail="reward_changed"
-            )
+        except OSError as error:
+            self.note(f"what was left running was killed and the tests ran again: {error}")
+            await sandbox.kill_all()
+            try:
+                outcome = await self._try(sandbox)
+            except OSError as again:
+                raise VerifierError(f"no reward: {again}", detail="reward_changed") from again
         result, files = outcome
         try:
             if isinstance(files, BadReward):
@@ -65,52 +67,57 @@ class Verifier:
             self.note(f"reward.json says {reward.value!r} and was taken; reward.txt: {reward.other}")
         return _score(reward, result)
 
-    async def _try(self, sandbox: Sandbox) -> tuple[ExecResult, RewardFiles | BadReward] | None:
-        """Run the tests; `None` where something else changes what they write."""
-        refuse_shared_files(sandbox)
+    async def _try(self, sandbox: Sandbox) -> tuple[ExecResult, RewardFiles | BadReward]:
+        """Run the tests.
+
+        Raises:
+            OSError: They could not be started, or something meddles with what they write.
+        """
+        if not await sandbox.exists(sandbox.workdir):
+            self.note(f"the working directory {sandbox.workdir} was gone; the tests found an empty one")
+        await _make_directory(sandbox, sandbox.workdir)
+        if not self.bundled:
+            script = self.stage.test_script
+            if script is None:
+                raise VerifierError(f"{self.stage.directory}: there is no tests/test.sh")
+            for note in await put_scripts(sandbox, self.stage.tests, TESTS, script=script):
+                self.note(note)
+        place = await RewardPlace.make(sandbox)
+        result = await self._run_tests(sandbox)
         try:
-            notes = await self._prepare(sandbox)
-        except OSError:
-            await sandbox.kill_all()
-            try:
-                notes = await self._prepare(sandbox)
-            except OSError as error:
-                raise VerifierError(f"{VERIFIER_LOGS} or {TESTS} cannot be made anew: {error}") from error
-        for note in notes:
-            self.note(note)
+            return result, await place.take()
+        except BadReward as error:
+            return result, error
+
+    async def _run_tests(self, sandbox: Sandbox) -> ExecResult:
         where = f"{self.stage.task.directory / TASK_FILE}: {self.stage.key}verifier.env"
         env = resolve_env(self.stage.verifier_env, where=where)
-        result = await sandbox.exec(_COMMAND, user=self.stage.verifier_user, env=env, output_limit=_TAIL)
-        files: RewardFiles | BadReward
-        try:
-            files = await read_reward_files(sandbox)
-        except BadReward as error:
-            files = error
-        try:
-            nothing = RewardFiles(json=None, text=None)
-            settled = await is_settled(sandbox, nothing if isinstance(files, BadReward) else files)
-        except OSError:
-            return None
-        return (result, files) if settled else None
-
-    async def _prepare(self, sandbox: Sandbox) -> list[str]:
-        notes = []
-        await make_anew(sandbox, VERIFIER_LOGS)
-        if not await sandbox.exists(sandbox.workdir):
-            notes.append(f"the working directory {sandbox.workdir} was gone; the tests found an empty one")
-            await sandbox.make_dirs(sandbox.workdir, mode=0o777)
-        if self.bundled:
-            return notes
-        script = self.stage.test_script
-        if script is None:
-            raise VerifierError(f"{self.stage.directory}: there is no tests/test.sh")
-        return notes + await put_scripts(sandbox, self.stage.tests, TESTS, script=script)
+        return await sandbox.exec(_COMMAND, user=self.stage.verifier_user, env=env, output_limit=_TAIL)
 
     async def _no_reward(self, sandbox: Sandbox, what: str, result: ExecResult) -> VerifierError:
         tail = await sandbox.exec(["tail", "-c", str(_TAIL), _OUTPUT], output_limit=_TAIL, timeout_s=10)
         said = "\n".join(text for text in (tail.text.strip(), result.error_text.strip()) if text)
+        if result.exit_code in (126, 127) and not self.bundled and self.stage.test_script is not None:
+            # Of an interpreter that does not exist, the shell says only that some file is not found.
+            first = await anyio.to_thread.run_sync(_first_line, self.stage.test_script)
+            said += f"\n(test.sh begins with {first!r})"
         ending = f"; its output ends with:\n{said}" if said else "; it printed nothing"
         return VerifierError(f"no reward: {what}. test.sh exited with {result.exit_code}{ending}", detail="no_reward")
+
+
+def _first_line(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.readline(200).decode("utf-8", "replace").rstrip()
+
+
+async def _make_directory(sandbox: Sandbox, path: str) -> None:
+    # With a slash at its end, a path leads through a link that is to be removed.
+    path = path.rstrip("/") or "/"
+    try:
+        await sandbox.make_dirs(path, mode=0o777)
+    except OSError:
+        await sandbox.remove(path)
+        await sandbox.make_dirs(path, mode=0o777)
 
 
 def _score(reward: Reward, result: ExecResult) -> dict[str, Any]:

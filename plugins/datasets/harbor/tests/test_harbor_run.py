@@ -1,0 +1,563 @@
+"""Tasks run for real on the provider `local`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agentix.api import (
+    AgentResult,
+    Capability,
+    FailureCode,
+    Limits,
+    Rollout,
+    RolloutContext,
+    Sandbox,
+    TimeoutRule,
+    run_rollouts,
+)
+from agentix.plugins.datasets.harbor import HarborConfig, HarborDataset
+
+local = pytest.importorskip("agentix.providers.local", reason="the provider local is not installed")
+
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
+
+GREETING_TEST = """#!/bin/sh
+grep -qx hello /app/greeting && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
+"""
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Any]:
+    async with local.LocalProvider() as provider:
+        yield provider
+
+
+class Oracle:
+    deterministic = True
+
+    async def solve(
+        self, sandbox: Sandbox, instance: dict[str, Any], *, model: str | None, context: RolloutContext
+    ) -> AgentResult:
+        return await context.dataset.reference(sandbox, instance)  # type: ignore[attr-defined]
+
+
+class Shell:
+    """Runs a script in the sandbox, as the user that the task names."""
+
+    def __init__(self, script: str = "") -> None:
+        self.script = script
+        self.requests: list[str] = []
+
+    async def solve(
+        self, sandbox: Sandbox, instance: dict[str, Any], *, model: str | None, context: RolloutContext
+    ) -> AgentResult:
+        self.requests.append(context.instruction)
+        result = await sandbox.exec(self.script, user=context.user)
+        return AgentResult(exit_code=result.exit_code)
+
+
+MakeTask = Callable[..., Path]
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> MakeTask:
+    """Writes a task: its task.toml, its test.sh, and any other files by their paths."""
+
+    def make(toml: str = "", test: str = GREETING_TEST, *, name: str = "task", **files: str | bytes) -> Path:
+        directory = tmp_path / "tasks" / name
+        content: dict[str, str | bytes] = {
+            "task.toml": toml if "network_mode" in toml else f'{toml}\n[environment]\nnetwork_mode = "no-network"\n',
+            "instruction.md": "Say hello.\n",
+            "environment/Dockerfile": "FROM debian\nWORKDIR /app\n",
+            "tests/test.sh": test,
+            "solution/solve.sh": "#!/bin/sh\necho hello > /app/greeting\n",
+            **files,
+        }
+        for path, text in content.items():
+            place = directory / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def run(provider: Any, tmp_path: Path) -> Run:
+    async def go(path: Path, agent: object = None, *, keep: bool = True, **options: Any) -> Rollout:
+        config = {"path": str(path), **options.pop("dataset", {})}
+        (rollout,) = await run_rollouts(
+            dataset=HarborDataset(HarborConfig.model_validate(config)),
+            agent=agent or Oracle(),
+            provider=provider,
+            trial_dir=(lambda trial: tmp_path / "trial") if keep else None,
+            **options,
+        )
+        return rollout
+
+    return go
+
+
+def logs(tmp_path: Path) -> Path:
+    return tmp_path / "trial" / "attempts" / "1"
+
+
+def sh(body: str) -> str:
+    return f"#!/bin/sh\n{body}\n"
+
+
+async def test_the_reference_is_rewarded_and_doing_nothing_is_not(task: MakeTask, run: Run, tmp_path: Path) -> None:
+    path = task()
+    assert (await run(path)).reward == 1.0
+    nothing = await run(path, Shell())
+    assert (nothing.reward, nothing.resolved, nothing.error) == (0.0, False, None)
+
+
+async def test_logs_are_kept_on_the_host(task: MakeTask, run: Run, tmp_path: Path) -> None:
+    path = task(test=sh("echo out; echo err >&2; echo 1 > /logs/verifier/reward.txt; exit 7"))
+    agent = Shell("echo working > /logs/agent/a.log; echo kept > /logs/artifacts/x")
+    rollout = await run(path, agent)
+    assert rollout.reward == 1.0
+    assert rollout.score is not None
+    assert rollout.score["verifier_exit"] == 7
+    assert (logs(tmp_path) / "verifier" / "test-stdout.txt").read_text() == "out\nerr\n"
+    assert (logs(tmp_path) / "verifier" / "reward.txt").read_text() == "1\n"
+    assert (logs(tmp_path) / "agent" / "a.log").read_text() == "working\n"
+    assert (logs(tmp_path) / "artifacts" / "logs" / "artifacts" / "x").read_text() == "kept\n"
+    assert not [note for note in rollout.notes if not note.startswith("local:")]
+
+
+async def test_nothing_has_to_be_kept(task: MakeTask, run: Run) -> None:
+    assert (await run(task(), keep=False)).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("exit 0", "neither reward.json nor reward.txt"),
+        ("echo some output; echo more >&2; exit 3", "test.sh exited with 3; its output ends with:\nsome output\nmore"),
+        ("printf '{' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt", "reward.json: '{' is not JSON"),
+        ("mkdir /logs/verifier/reward.txt", "reward.txt is a directory"),
+        ("mkfifo /logs/verifier/reward.txt", "reward.txt"),
+        ("echo 1 > /tmp/r; ln -s /tmp/r /logs/verifier/reward.txt", "reward.txt"),
+        ("truncate -s 2G /logs/verifier/reward.txt", "reward.txt"),
+        ("echo nan > /logs/verifier/reward.txt", "reward.txt: 'nan\\n' is not a number"),
+        ("echo 1_0 > /logs/verifier/reward.txt", "is not a number"),
+        (": > /logs/verifier/reward.txt", "reward.txt: it is empty"),
+        ("rm -rf /logs/verifier", "no reward: /logs/verifier was replaced while the tests ran"),
+        ("kill -9 $$", "test.sh exited with 137"),
+    ],
+)
+async def test_no_valid_reward_is_a_verifier_error_and_never_a_number(
+    task: MakeTask, run: Run, body: str, said: str
+) -> None:
+    rollout = await run(task(test=sh(body)))
+    assert rollout.reward is None
+    assert rollout.failure is not None
+    assert rollout.failure.code == FailureCode.VERIFIER_ERROR
+    assert said in rollout.failure.message
+
+
+async def test_metrics_come_from_reward_json(task: MakeTask, run: Run) -> None:
+    body = """echo '{"a": 1, "b": 0.5}' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt"""
+    path = task(test=sh(body))
+    rollout = await run(path)
+    assert rollout.reward == 0.75
+    assert rollout.score["metrics"] == {"a": 1, "b": 0.5}
+    assert rollout.score["reward_rule"] == "mean of 2 keys"
+    assert any("reward.txt: 1.0" in note for note in rollout.notes), rollout.notes
+    assert (await run(path, dataset={"reward_key": "b"})).reward == 0.5
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "for f in reward.txt reward.json; do echo 1 > /logs/verifier/$f; done; mkdir /tests; echo 1 > /tests/reward.tx",
+        "echo 1 > /logs/verifier/reward.json; chmod 555 /logs/verifier",
+        "rm -rf /logs/verifier && ln -s /etc /logs/verifier",
+        "rm -rf /logs/verifier && ln -s /nowhere /logs/verifier",
+        "rm -rf /logs/verifier && echo 1 > /logs/verifier",
+        "rm -rf /logs && ln -s /tmp /logs",
+        "rm -rf /logs && echo 1 > /logs",
+        "chattr +i /logs/verifier; echo 1 > /logs/verifier/reward.json",
+        "mkdir -p /tests && echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh && chmod 555 /tests",
+        "mkdir /t && echo 'echo 1 > /logs/verifier/reward.txt' > /t/test.sh && rm -rf /tests && ln -s /t /tests",
+        "rm -rf /tests; echo x > /tests",
+        "while :; do echo 1 > /logs/verifier/reward.txt; done 2> /dev/null &",
+        "setsid sh -c 'while :; do echo 1 > /logs/verifier/reward.json; sleep 0.1; done' 2> /dev/null &",
+        "while :; do rm -rf /logs/verifier; ln -s /tmp /logs/verifier; done 2> /dev/null &",
+        "cd /; rm -rf /app; :",
+        "cd /; rm -rf /app; echo x > /app; ln -s /nowhere /app",
+        "cd /; rm -rf /app; ln -s /nowhere /app",
+    ],
+)
+async def test_an_agent_that_plants_its_reward_gets_what_the_tests_say(task: MakeTask, run: Run, script: str) -> None:
+    # The tests need a moment, as real ones do.
+    rollout = await run(task(test=sh(f"sleep 0.2\n{GREETING_TEST}")), Shell(script))
+    assert rollout.failure is None
+    assert rollout.reward == 0.0
+
+
+async def test_a_test_that_leaves_a_writer_behind_has_no_reward(task: MakeTask, run: Run) -> None:
+    body = "(while :; do echo 1 > /logs/verifier/reward.txt; sleep 0.05; done) &\necho 1 > /logs/verifier/reward.txt"
+    rollout = await run(task(test=sh(body)))
+    assert rollout.failure is not None
+    assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.VERIFIER_ERROR, "reward_changed")
+
+
+@pytest.mark.parametrize(("services", "reward"), [("keep", 1.0), ("kill", 0.0)])
+async def test_what_an_agent_leaves_running_lives_on_unless_told_otherwise(
+    task: MakeTask, run: Run, services: str, reward: float
+) -> None:
+    body = 'kill -0 "$(cat /app/pid)" 2> /dev/null && r=1 || r=0\necho $r > /logs/verifier/reward.txt'
+    agent = Shell("sleep 300 & echo $! > /app/pid")
+    assert (await run(task(test=sh(body)), agent, dataset={"services": services})).reward == reward
+
+
+async def test_an_agent_that_times_out_is_dead_before_the_tests_and_keeps_its_reward(task: MakeTask, run: Run) -> None:
+    body = """a=$(wc -c < /app/tick); sleep 0.5; b=$(wc -c < /app/tick)
+    [ "$a" = "$b" ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt"""
+    script = 'trap "" TERM INT; while :; do echo x >> /app/tick; sleep 0.05; done'
+    rollout = await run(task("[agent]\ntimeout_sec = 1", sh(body)), Shell(script))
+    assert (rollout.reward, rollout.ended) == (1.0, "timeout")
+
+
+async def test_timeouts_are_the_tasks_and_the_runs_rules_apply_to_them(task: MakeTask, run: Run) -> None:
+    path = task("[verifier]\ntimeout_sec = 600", sh("echo begun; sleep 60"))
+    rules = {"score": TimeoutRule(multiplier=0.001)}
+    rollout = await run(path, timeouts=rules)
+    assert rollout.failure is not None
+    assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.VERIFIER_ERROR, "score_timeout")
+    assert "0.6 s" in rollout.failure.message
+
+
+async def test_what_tests_printed_before_they_timed_out_is_kept(task: MakeTask, run: Run, tmp_path: Path) -> None:
+    await run(task("[verifier]\ntimeout_sec = 0.5", sh("echo begun; sleep 60")))
+    assert (logs(tmp_path) / "verifier" / "test-stdout.txt").read_text() == "begun\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "note"),
+    [
+        (b"echo hello > /app/greeting\n", "no shebang"),
+        (b"#!/bin/sh\r\necho hello > /app/greeting\r\n", "CRLF"),
+        (b"#!/usr/bin/env -S sh -e\necho hello > /app/greeting\n", None),
+    ],
+)
+async def test_scripts_need_neither_run_bit_nor_shebang(
+    task: MakeTask, run: Run, script: bytes, note: str | None
+) -> None:
+    rollout = await run(task(**{"solution/solve.sh": script}))
+    assert rollout.reward == 1.0
+    test = script.replace(b"echo hello > /app/greeting", b"echo 1 > /logs/verifier/reward.txt")
+    rollout = await run(task(name="other", **{"tests/test.sh": test}))
+    assert rollout.reward == 1.0
+    assert note is None or any(note in said for said in rollout.notes)
+
+
+async def test_a_shebang_that_is_not_there_is_told(task: MakeTask, run: Run) -> None:
+    rollout = await run(task(test="#!/no/such/interpreter\n"))
+    assert rollout.failure is not None
+    assert "test.sh exited with 12" in rollout.failure.message
+    assert "/no/such/interpreter" in rollout.failure.message
+
+
+async def test_files_next_to_the_scripts_come_along(task: MakeTask, run: Run) -> None:
+    path = task(
+        test=sh("cp /tests/data/value /logs/verifier/reward.txt"),
+        **{
+            "tests/data/value": "0.25",
+            "solution/lib/a.sh": "",
+            "solution/solve.sh": "#!/bin/sh\n. /solution/lib/a.sh\n",
+        },
+    )
+    assert (await run(path)).reward == 0.25
+
+
+async def test_tests_are_not_there_while_the_agent_works(task: MakeTask, run: Run) -> None:
+    agent = Shell("ls /tests/* /solution/* > /app/seen 2> /dev/null; [ -s /app/seen ] && exit 1; echo hello > greeting")
+    rollout = await run(task(), agent)
+    assert (rollout.reward, rollout.ended) == (1.0, "completed")
+
+
+async def test_variables_reach_the_phase_that_they_are_for(
+    task: MakeTask, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARBOR_TEST_TOKEN", "from-the-host")
+    toml = """
+    [verifier]
+    env = { V = "v" }
+    [solution]
+    env = { S = "s" }
+    [environment]
+    network_mode = "no-network"
+    env = { E = "${HARBOR_TEST_TOKEN}", D = "${HARBOR_TEST_UNSET:-default}" }
+    """
+    body = '[ "$(cat /app/seen):$E:$V:$S" = "from-the-host:default:s:from-the-host:v:" ] && r=1 || r=0\n'
+    body += "cat /app/seen; echo $r > /logs/verifier/reward.txt"
+    solve = "#!/bin/sh\nprintf '%s' \"$E:$D:$S$V\" > /app/seen\n"
+    assert (await run(task(toml, sh(body), **{"solution/solve.sh": solve}))).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("toml", "key"),
+    [
+        ('[environment]\nnetwork_mode = "no-network"\nenv = { K = "${HARBOR_TEST_UNSET}" }', "environment.env.K"),
+        ('[verifier]\nenv = { K = "${HARBOR_TEST_UNSET}" }', "verifier.env.K"),
+        ('[solution]\nenv = { K = "${HARBOR_TEST_UNSET}" }', "solution.env.K"),
+        ('[environment]\nnetwork_mode = "no-network"\nskills_dir = "/s"', "environment.skills_dir"),
+        ('[[artifacts]]\nsource = "/a"\nservice = "db"', "artifacts[0].service"),
+    ],
+)
+async def test_what_a_task_lacks_fails_that_task_by_name(task: MakeTask, run: Run, toml: str, key: str) -> None:
+    rollout = await run(task(toml))
+    assert rollout.failure is not None
+    assert rollout.failure.code == FailureCode.ENV_FAILED
+    assert key in rollout.failure.message
+
+
+async def test_a_task_that_cannot_run_leaves_the_others_alone(task: MakeTask, provider: Any, tmp_path: Path) -> None:
+    task(name="a")
+    task('[environment]\nnetwork_mode = "no-network"\nos = "windows"', name="b")
+    task(name="c", **{"environment/Dockerfile": "FROM debian\nRUN make\n"})
+    task(name="d")
+    dataset = HarborDataset(HarborConfig(path=(str(tmp_path / "tasks"),)))
+    rollouts = await run_rollouts(dataset=dataset, agent=Oracle(), provider=provider)
+    assert [(r.instance_id, r.reward) for r in rollouts] == [("a", 1.0), ("b", None), ("c", None), ("d", 1.0)]
+    assert [r.failure.code for r in rollouts if r.failure] == [FailureCode.ENV_FAILED] * 2
+
+
+async def test_a_task_without_a_solution_cannot_be_played(task: MakeTask, run: Run) -> None:
+    path = task()
+    (path / "solution" / "solve.sh").unlink()
+    rollout = await run(path)
+    assert rollout.failure is not None
+    assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.ENV_FAILED, "no_solution")
+
+
+async def test_users_and_working_directory(task: MakeTask, run: Run, provider: Any) -> None:
+    if Capability.USERS not in provider.capabilities:
+        pytest.skip("this provider runs commands as one user here")
+    toml = """
+    [agent]
+    user = 1234
+    [verifier]
+    user = "nobody"
+    [environment]
+    network_mode = "no-network"
+    workdir = "/srv/work"
+    """
+    body = 'echo "$(id -un) $(pwd) $(cat /tmp/agent)"\n'
+    body += '[ "$(id -un) $(pwd) $(cat /tmp/agent)" = "nobody /srv/work 1234 /srv/work" ] && r=1 || r=0\n'
+    body += "echo $r > /logs/verifier/reward.txt"
+    solve = '#!/bin/sh\necho "$(id -u) $(pwd)" > /tmp/agent; echo log > /logs/agent/x && echo a > /logs/artifacts/x\n'
+    rollout = await run(task(toml, sh(body), **{"solution/solve.sh": solve}))
+    assert (rollout.reward, rollout.ended) == (1.0, "completed")
+
+
+async def test_a_healthcheck_is_waited_for(task: MakeTask, run: Run, tmp_path: Path) -> None:
+    toml = """
+    [environment]
+    network_mode = "no-network"
+    [environment.healthcheck]
+    command = "echo x >> /app/tries; [ $(wc -l < /app/tries) -ge 3 ]"
+    interval_sec = 0
+    retries = {retries}
+    """
+    healthy = await run(task(toml.replace("{retries}", "3")))
+    assert healthy.reward == 1.0
+    ill = await run(task(toml.replace("{retries}", "2"), name="ill"))
+    assert ill.failure is not None
+    assert (ill.failure.code, ill.failure.detail) == (FailureCode.ENV_FAILED, "healthcheck")
+    assert "environment.healthcheck" in ill.failure.message
+    started = await run(task(toml.replace("{retries}", "1\nstart_period_sec = 60\nstart_interval_sec = 0"), name="s"))
+    assert started.reward == 1.0
+
+
+async def test_artifacts_are_collected_with_destinations_and_exclusions(
+    task: MakeTask, run: Run, tmp_path: Path
+) -> None:
+    toml = """
+    artifacts = ["/app/one", "two", { source = "/app/tree", destination = "kept/tree", exclude = ["*.o", "cache"] },
+                 { source = "/app/three", destination = "kept" }, "/app/none"]
+    [[verifier.collect]]
+    command = "echo collected > /app/one"
+    [[verifier.collect]]
+    command = "echo no >&2; exit 3"
+    """
+    script = "echo 2 > two; echo 3 > three; mkdir -p tree/cache tree/src; touch tree/a.o tree/src/b.o tree/src/b.c"
+    script += " tree/cache/x"
+    rollout = await run(task(toml), Shell(script))
+    kept = logs(tmp_path) / "artifacts"
+    found = sorted(str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file())
+    assert found == ["app/one", "app/two", "kept/tree/src/b.c"]
+    assert (kept / "app" / "one").read_text() == "collected\n"
+    notes = "\n".join(rollout.notes)
+    assert "'echo no >&2; exit 3' exited with 3: no" in notes
+    assert "/app/three was left out: /app/tree lies at kept" in notes
+    assert "there is nothing at /app/none" in notes
+
+
+SEPARATE = 'artifacts = ["/app/answer", "/app/tree"]\n[verifier]\nenvironment_mode = "separate"\n'
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_a_separate_verifier_sees_artifacts_and_nothing_else(task: MakeTask, run: Run, keep: bool) -> None:
+    body = """ls -A /app /logs/artifacts /app/tree
+    [ "$(ls -A /app | tr '\\n' ' ')" = "answer brought tree " ] || exit 1
+    [ "$(cat /app/answer /app/tree/a /logs/artifacts/b)" = "42
+    1
+    2" ] || exit 1
+    [ -e /app/secret ] || [ -e /logs/agent/log ] || [ -e /solution/solve.sh ] || echo 1 > /logs/verifier/reward.txt"""
+    path = task(
+        SEPARATE,
+        sh(body.replace("\n    ", "\n")),
+        **{"environment/Dockerfile": "FROM debian\nWORKDIR /app\nCOPY brought .\n", "environment/brought": ""},
+    )
+    script = "echo 42 > answer; mkdir tree; echo 1 > tree/a; echo 2 > /logs/artifacts/b; echo x > secret; "
+    script += "echo x > /logs/agent/log; echo 1 > /logs/verifier/reward.txt"
+    rollout = await run(path, Shell(script), keep=keep)
+    assert rollout.failure is None, rollout.failure.message
+    assert rollout.reward == 1.0
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "ln -s /tests/expected answer",
+        "mkdir tree; ln -s /tests/expected tree/a; ln -s ../../tests/expected answer",
+        "mkfifo answer",
+    ],
+)
+async def test_links_in_artifacts_reach_nothing_of_a_separate_verifier(task: MakeTask, run: Run, script: str) -> None:
+    body = 'for f in /app/answer /app/tree/a; do [ "$(cat $f)" = 42 ] && r=1; done\n'
+    body += "echo ${r:-0} > /logs/verifier/reward.txt"
+    rollout = await run(task(SEPARATE, sh(body), **{"tests/expected": "42\n"}), Shell(script))
+    assert rollout.reward == 0.0
+
+
+async def test_a_verifiers_own_dockerfile_brings_the_tests(task: MakeTask, run: Run) -> None:
+    dockerfile = "FROM debian\nWORKDIR /tests\nCOPY . /tests\n"
+    toml = '[verifier]\nenvironment_mode = "separate"\n[verifier.environment]\nnetwork_mode = "no-network"\n'
+    toml += '[environment]\nnetwork_mode = "no-network"\n'
+    body = sh("[ -f /tests/Dockerfile ] && pwd && echo 0.5 > /logs/verifier/reward.txt")
+    path = task(toml, body, **{"tests/Dockerfile": dockerfile})
+    (path / "tests" / "test.sh").chmod(0o755)
+    assert (await run(path)).reward == 0.5
+
+
+STEPS = """
+multi_step_reward_strategy = "{strategy}"
+[agent]
+timeout_sec = 20
+[[steps]]
+name = "first"
+min_reward = {least}
+[[steps]]
+name = "second"
+"""
+
+
+def steps(strategy: str = "mean", least: str = "0.0", *, first: str = "1", second: str = "0.5") -> dict[str, str]:
+    written = "#!/bin/sh\n[ -e /app/{step} ] && r={reward} || r=0\necho $r > /logs/verifier/reward.txt\n"
+    return {
+        "toml": STEPS.format(strategy=strategy, least=least),
+        "steps/first/instruction.md": "<!-- canary -->\nOne.",
+        "steps/first/tests/test.sh": written.format(step="first", reward=first),
+        "steps/first/solution/solve.sh": "#!/bin/sh\ntouch /app/first; echo 1 > /logs/agent/one\n",
+        "steps/second/instruction.md": "Two.",
+        "steps/second/tests/test.sh": written.format(step="second", reward=second),
+        "steps/second/solution/solve.sh": "#!/bin/sh\n[ -e /logs/agent/one ] || [ -e /tests ] || "
+        "[ -e /logs/verifier/reward.txt ] || cp /app/first /app/brought /app/second\n"
+        "[ -e /app/first ] && [ -s brought ] && touch /app/second\n",
+        "steps/second/workdir/brought": "x",
+        "steps/second/workdir/setup.sh": "[ -s brought ] && echo done > /app/set-up\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("strategy", "least", "reward", "ran"),
+    [("mean", "0.0", 0.75, 2), ("final", "1.0", 0.5, 2), ("mean", "{ reward = 1.5 }", 1.0, 1), ("final", "2", 1.0, 1)],
+)
+async def test_steps_share_a_sandbox_and_combine(
+    task: MakeTask, run: Run, tmp_path: Path, strategy: str, least: str, reward: float, ran: int
+) -> None:
+    rollout = await run(task(**steps(strategy, least)))
+    assert rollout.failure is None, rollout.failure.message
+    assert rollout.reward == reward
+    assert [step["name"] for step in rollout.score["steps"]] == ["first", "second"][:ran]
+    assert (logs(tmp_path) / "first" / "agent" / "one").is_file()
+    assert (logs(tmp_path) / "first" / "verifier" / "reward.txt").is_file()
+    assert ran == 2 or any("stopped after the step 'first'" in note for note in rollout.notes)
+    json.dumps(rollout.score)
+
+
+async def test_each_step_has_its_instruction(task: MakeTask, run: Run) -> None:
+    agent = Shell("touch /app/first /app/second")
+    assert (await run(task(**steps()), agent)).reward == 0.75
+    assert agent.requests == ["One.", "Two."]
+
+
+async def test_a_step_without_a_valid_reward_leaves_the_trial_unmeasured(task: MakeTask, run: Run) -> None:
+    rollout = await run(task(**steps(second="nan")))
+    assert rollout.reward is None
+    assert rollout.failure is not None
+    assert rollout.failure.code == FailureCode.VERIFIER_ERROR
+
+
+async def test_a_step_that_cannot_be_set_up_fails_the_environment(task: MakeTask, run: Run) -> None:
+    rollout = await run(task(**{**steps(), "steps/second/workdir/setup.sh": "echo broken >&2; exit 3\n"}))
+    assert rollout.failure is not None
+    assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.ENV_FAILED, "step_setup")
+    assert "exited with 3: broken" in rollout.failure.message
+
+
+async def test_a_provider_without_isolation_is_refused_before_anything_is_touched(task: MakeTask) -> None:
+    from agentix.sandbox import HostProcessProvider
+
+    dataset = HarborDataset(HarborConfig(path=(str(task()),)))
+    async with HostProcessProvider() as provider:
+        (rollout,) = await run_rollouts(dataset=dataset, agent=Oracle(), provider=provider)
+    assert rollout.failure is not None
+    assert rollout.failure.code == FailureCode.ENV_FAILED
+
+
+async def test_the_scorer_alone_refuses_one_too(task: MakeTask) -> None:
+    from agentix.api import SandboxConfig, Unsupported
+    from agentix.sandbox import HostProcessProvider
+
+    dataset = HarborDataset(HarborConfig(path=(str(task()),)))
+    (instance,) = dataset.instances()
+    async with HostProcessProvider() as provider, provider.session(SandboxConfig()) as sandbox:
+        for call in (
+            lambda: dataset.setup(sandbox, instance),
+            lambda: dataset.score(sandbox, instance, ""),
+            lambda: dataset.reference(sandbox, instance),
+        ):
+            with pytest.raises(Unsupported, match="does not isolate"):
+                await call()
+    assert not await anyio.Path("/tests").exists()
+
+
+async def test_the_default_agent_time_is_unlimited_and_a_limit_of_the_run_wins(task: MakeTask, run: Run) -> None:
+    rollout = await run(task("[agent]\ntimeout_sec = 60"), Shell("sleep 60"), limits=Limits(agent_s=0.5))
+    assert (rollout.ended, rollout.reward) == ("timeout", 0.0)
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_it_runs_under_trio_too(task: MakeTask, run: Run, anyio_backend: str) -> None:
+    assert (await run(task())).reward == 1.0
+    with anyio.fail_after(60):
+        assert (await run(task(name="steps", **steps()))).reward == 0.75
