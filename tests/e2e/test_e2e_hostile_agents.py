@@ -29,11 +29,12 @@ def test_daemons_do_not_outlive_the_trial(shop: Any) -> None:
 
 def test_a_flood_of_output_is_bounded_and_harmless(shop: Any) -> None:
     shop.task("answer")
-    done = solve(shop, "yes MARK | head -c 60000000; yes | head -c 60000000 >&2; echo 42 > /app/answer.txt")
+    flood = "yes MARK | head -c 60000000; yes | head -c 60000000 >&2; echo 42 > /app/answer.txt"
+    done = solve(shop, flood, "--agent-opt", "max_log_mb=1")
     assert done.code == 0, done.said
     assert done.records[0]["reward"] == 1.0
     kept = sum(path.stat().st_size for path in done.run_dir.rglob("*") if path.is_file())
-    assert kept < 20_000_000
+    assert kept < 3_000_000
 
 
 def test_an_agent_that_ignores_sigterm_is_dead_before_scoring_and_its_work_counts(shop: Any) -> None:

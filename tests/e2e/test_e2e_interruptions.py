@@ -66,7 +66,7 @@ def test_a_stopped_run_is_taken_up_where_it_was(shop: Any) -> None:
 def test_what_a_killed_run_leaves_is_found_and_only_that(shop: Any, tmp_path: Path) -> None:
     process, options = sleeping(shop, trials=2)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     gc = shop.command(Path(shop.argv()[0]).with_name("agentix"), "gc")
     assert gc.code == 0, gc.said
     until(lambda: not shop.alive())
