@@ -72,6 +72,7 @@ class HarborDataset:
         self.config = config
         self._tasks: OrderedDict[str, Task] = OrderedDict()
         self._current = CurrentStage()
+        self._told: set[str] = set()
 
     def instances(self) -> Iterator[dict[str, Any]]:
         """Yield the tasks in the order of the paths and, within one, of names.
@@ -199,6 +200,9 @@ class HarborDataset:
             for message in _warnings(task):
                 warnings.setdefault(message, []).append(directory.name)
         for message, tasks in warnings.items():
+            if message in self._told:
+                continue
+            self._told.add(message)
             more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
             logger.warning("%s (in %s%s)", message, ", ".join(tasks[:3]), more)
         if problems and not (self.config.skip_invalid and directories):

@@ -21,7 +21,11 @@ def find_tasks(paths: Iterable[str]) -> Iterator[Path]:
     """
     seen: set[Path] = set()
     for path in paths:
-        for directory in _expand(path):
+        try:
+            directories = _expand(path)
+        except OSError as error:
+            raise DatasetError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
+        for directory in directories:
             place = directory.resolve()
             if place not in seen:
                 seen.add(place)

@@ -7,69 +7,31 @@ when the task is run.
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agentix.plugins.datasets.harbor.network import NetworkMode, NetworkPolicy, normalized_hosts
 from agentix.plugins.datasets.harbor.step_name import checked_step_name, step_name_key
+from agentix.plugins.datasets.harbor.values import (
+    AbsolutePath,
+    Amount,
+    Count,
+    Cpus,
+    Env,
+    Name,
+    Pause,
+    SchemaVersion,
+    Seconds,
+    SourcePath,
+    Thresholds,
+    User,
+    Version,
+    megabytes,
+    no_parent,
+)
 
 MAIN_SERVICE = "main"
-
-
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("a number is needed, not a boolean")
-    return value
-
-
-def _user(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value < 0:
-            raise ValueError("a user id is not negative")
-        return str(value)
-    return value
-
-
-def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def _known_version(value: str) -> str:
-    if value.split(".")[0] != "1":
-        raise ValueError(f'"{value}" is not known here; versions 1.0 to 1.4 are')
-    return value
-
-
-def _env(value: dict[str, str]) -> dict[str, str]:
-    for name, text in value.items():
-        if not name or "=" in name or "\0" in name:
-            raise ValueError(f"{name!r} is not a name of an environment variable")
-        if "\0" in text:
-            raise ValueError(f"the value of {name} holds a NUL byte")
-    return value
-
-
-def _least(value: Any) -> Any:
-    values = value.values() if isinstance(value, dict) else [value]
-    for least in values:
-        if isinstance(least, bool) or not isinstance(least, int | float) or not math.isfinite(least):
-            raise ValueError("a finite number is needed, or a table of them")
-    return value
-
-
-def _no_parent(value: str) -> str:
-    if ".." in value.split("/"):
-        raise ValueError(f"the path {value!r} must not contain '..'")
-    return value
-
-
-Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False)]
-Pause = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, allow_inf_nan=False)]
-Amount = Annotated[int, BeforeValidator(_no_bool), Field(gt=0)]
-User = Annotated[str, BeforeValidator(_user), Field(min_length=1)]
-Env = Annotated[dict[str, str], AfterValidator(_env)]
 
 
 class Table(BaseModel):
@@ -111,7 +73,7 @@ class Package(Table):
     """`[task]`: how the task is published. None of it changes how it runs."""
 
     name: str
-    version: Annotated[str, BeforeValidator(_text)] | None = None
+    version: Version | None = None
     description: str = ""
     authors: tuple[Author, ...] = ()
     keywords: tuple[str, ...] = ()
@@ -165,35 +127,19 @@ class McpServer(Table):
         return self
 
 
-_SIZES = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
-
-
-def _megabytes(key: str, size: Any) -> Any:
-    if not isinstance(size, str):
-        return size
-    number, unit = size.strip()[:-1], size.strip()[-1:].upper()
-    try:
-        megabytes = float(number) * _SIZES[unit]
-    except (KeyError, ValueError):
-        raise ValueError(f'{key} = "{size}" is not a size such as "512M" or "2G"') from None
-    if not 1 <= megabytes < 2**40:
-        raise ValueError(f'{key} = "{size}" is not between 1 MB and 1 EB')
-    return int(megabytes)
-
-
 class Environment(Table):
     """`[environment]` and `[verifier.environment]`."""
 
     build_timeout_sec: Seconds = 600.0
-    docker_image: Annotated[str, Field(min_length=1)] | None = None
+    docker_image: Name | None = None
     os: Literal["linux", "windows"] = "linux"
-    cpus: Seconds | None = None
+    cpus: Cpus | None = None
     memory_mb: Amount | None = None
     storage_mb: Amount | None = None
-    gpus: Annotated[int, BeforeValidator(_no_bool), Field(ge=0)] = 0
+    gpus: Count = 0
     gpu_types: tuple[str, ...] | None = None
     tpu: dict[str, Any] | None = None
-    workdir: Annotated[str, Field(pattern="^/")] | None = None
+    workdir: AbsolutePath | None = None
     env: Env = Field(default_factory=dict)
     skills_dir: str | None = None
     healthcheck: Healthcheck | None = None
@@ -211,7 +157,7 @@ class Environment(Table):
         data = dict(data)
         for old, new in (("memory", "memory_mb"), ("storage", "storage_mb")):
             if old in data:
-                size = _megabytes(old, data.pop(old))
+                size = megabytes(data.pop(old), key=old)
                 if data.setdefault(new, size) != size:
                     raise ValueError(f"{old} and {new} say different things")
         internet = data.pop("allow_internet", None)
@@ -248,12 +194,10 @@ class CollectHook(Table):
 class Artifact(Table):
     """One entry of `artifacts`; a string stands for its `source`."""
 
-    source: Annotated[str, Field(min_length=1)]
+    source: SourcePath
     destination: str | None = None
     exclude: tuple[str, ...] = ()
     service: str | None = None
-
-    _source = field_validator("source")(_no_parent)
 
     @model_validator(mode="before")
     @classmethod
@@ -269,7 +213,7 @@ class Artifact(Table):
             raise ValueError(f"the destination {value!r} must be a relative path with forward slashes")
         if not [part for part in value.split("/") if part not in ("", ".")]:
             raise ValueError(f"the destination {value!r} names no file or directory")
-        return _no_parent(value)
+        return no_parent(value)
 
 
 class Verifier(Phase):
@@ -300,7 +244,7 @@ class Step(Table):
     name: str
     agent: Agent = Field(default_factory=Agent)
     verifier: Verifier = Field(default_factory=Verifier)
-    min_reward: Annotated[float | dict[str, float], BeforeValidator(_least)] | None = None
+    min_reward: Thresholds | None = None
     healthcheck: Healthcheck | None = None
     artifacts: tuple[Artifact, ...] = ()
 
@@ -310,7 +254,7 @@ class Step(Table):
 class TaskFile(Table):
     """The whole of `task.toml`."""
 
-    schema_version: Annotated[str, BeforeValidator(_text)] = "1.4"
+    schema_version: SchemaVersion = "1.4"
     source: str | None = None
     task: Package | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -329,8 +273,6 @@ class TaskFile(Table):
             data = dict(data)
             data.setdefault("schema_version", data.pop("version"))
         return data
-
-    _version = field_validator("schema_version")(_known_version)
 
     @field_validator("steps")
     @classmethod
