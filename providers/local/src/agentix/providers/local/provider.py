@@ -288,8 +288,13 @@ async def _result_of(future: Future[T]) -> T:
     """Wait for a thread without blocking the event loop; the thread is not stopped by cancellation."""
     done = anyio.Event()
     token = current_token()
+    here = threading.get_ident()
 
     def finished(_: Future[T]) -> None:
+        if threading.get_ident() == here:
+            # It was done before anybody waited: waiting for this very loop would never end.
+            done.set()
+            return
         # The loop may be over by the time that a thread is.
         with suppress(RuntimeError):
             call_loop(done.set, token=token)
