@@ -1,7 +1,7 @@
 """An agent in Python, without a model: host code that works in the sandbox through its commands and files.
 
 agentix-run --dataset harbor --dataset-opt path=docs/examples/tasks \
-    --agent python --agent-opt agent=docs/examples/agents/scripted.py
+    --agent python --agent-opt path=docs/examples/agents/scripted.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # up on the rest. The task is on standard input; what it changes in the sandbox is its answer.
 #
 #     agentix-run --dataset harbor --dataset-opt path=docs/examples/tasks \
-#         --agent command --agent-opt command=docs/examples/agents/scripted.sh
+#         --agent command --agent-opt script=docs/examples/agents/scripted.sh
 request=$(cat)
 
 case $request in
