@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -91,15 +92,16 @@ def plugin_command(name: str) -> Any:
     raise PluginNotFound(f"no installed plugin adds the command {name}")
 
 
-def main(program: str) -> int:
-    """Run a console script with the arguments of this process and return its exit code.
+def main(program: str, arguments: Sequence[str] | None = None) -> int:
+    """Run a console script and return its exit code.
 
     Args:
         program: `agentix` or `agentix-run`.
+        arguments: Those of this process by default.
     """
     from agentix.cli.entry import run_command
 
     def command() -> Any:
         return load_command("rollout") if program == "agentix-run" else typer.main.get_command(app)
 
-    return run_command(command, sys.argv[1:], program=program)
+    return run_command(command, sys.argv[1:] if arguments is None else arguments, program=program)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import TaskStatus
 
 from agentix.cli.board import Board
 from agentix.cli.budget import TrialQueue
 from agentix.cli.display import Display, event_line
 from agentix.cli.plan import Plan
 from agentix.cli.runlog import log
+from agentix.cli.signals import SignalLatch
 from agentix.cli.wording import reason
 from agentix.models import Event, Rollout, Trial
 from agentix.records import ResumePlan, RunWriter
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from agentix.hooks import Hooks
 
 _PROGRESS_S = 1.0
+
+Transform = Callable[[Rollout, Trial], Rollout]
 
 
 @dataclass
@@ -45,7 +48,9 @@ class Execution:
         board: Counts them.
         display: Shows them.
         hooks: Told about them.
+        signals: Where SIGINT and SIGTERM are heard.
         n_concurrent: How many trials run at once.
+        transform: Changes a rollout before it is kept.
     """
 
     def __init__(
@@ -57,7 +62,9 @@ class Execution:
         board: Board,
         display: Display,
         hooks: Hooks,
+        signals: SignalLatch,
         n_concurrent: int,
+        transform: Transform | None = None,
     ) -> None:
         request = plan.request
         self.outcome = Outcome()
@@ -66,7 +73,9 @@ class Execution:
         self._board = board
         self._display = display
         self._hooks = hooks
+        self._signals = signals
         self._n_concurrent = n_concurrent
+        self._transform = transform
         self._queue = TrialQueue(
             resume.run,
             max_cost_usd=request.max_cost_usd,
@@ -83,7 +92,7 @@ class Execution:
             Exception: What the runner raised, such as a UsageError.
         """
         async with anyio.create_task_group() as tasks:
-            await tasks.start(self._watch_signals)
+            tasks.start_soon(self._watch_signals)
             tasks.start_soon(self._tick)
             tasks.start_soon(self._keep_progress)
             with self._work:
@@ -91,6 +100,7 @@ class Execution:
                     await self._run_trials()
                 except Exception as error:
                     self._error = error
+            await self._close_provider()
             tasks.cancel_scope.cancel()
         if self._error is not None:
             raise self._error
@@ -98,6 +108,16 @@ class Execution:
         self._board.state = "interrupted" if self.outcome.signal else "stopped" if self._queue.stopped else "finished"
         await self._write_progress()
         return self.outcome
+
+    async def _close_provider(self) -> None:
+        aclose = getattr(self._plan.provider, "aclose", None)
+        if aclose is None:
+            return
+        with anyio.move_on_after(self._plan.request.limits.teardown_s, shield=True):
+            try:
+                await aclose()
+            except Exception as error:
+                self._say(f"the provider {self._plan.request.provider.ref} did not end well: {error}")
 
     async def _run_trials(self) -> None:
         while self._queue and self._queue.stopped is None:
@@ -129,6 +149,8 @@ class Execution:
 
     async def _on_result(self, rollout: Rollout, trial: Trial) -> None:
         try:
+            if self._transform is not None:
+                rollout = self._transform(rollout, trial)
             record = await self._writer.record(rollout, trial, agent=self._plan.agent_name)
         except Exception as error:
             log.exception("%s: the result could not be kept", trial.trial_id)
@@ -158,23 +180,21 @@ class Execution:
             self._queue.stop(why)
             self._say(f"stopping: {why}; running trials go on to their end")
 
-    async def _watch_signals(self, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            task_status.started()
-            async for number in signals:
-                running = len(self._board.running)
-                if self.outcome.signal is None:
-                    self.outcome.signal = number
-                    name = signal.Signals(number).name
-                    self._queue.stop(f"{name} was received")
-                    self._say(
-                        f"{name}: no new trials; ending {running} that run and deleting their sandboxes. "
-                        f"Results so far are kept; resume with --id {self._plan.manifest.run_id}"
-                    )
-                    self._work.cancel()
-                else:
-                    limit = self._plan.request.limits.teardown_s
-                    self._say(f"still deleting the sandboxes of {running} trials; each has at most {limit:g} s")
+    async def _watch_signals(self) -> None:
+        async for number in self._signals:
+            running = len(self._board.running)
+            if self.outcome.signal is None:
+                self.outcome.signal = number
+                name = signal.Signals(number).name
+                self._queue.stop(f"{name} was received")
+                self._say(
+                    f"{name}: no new trials; ending {running} that run and deleting their sandboxes. "
+                    f"Results so far are kept; resume with {self._plan.resume_with}"
+                )
+                self._work.cancel()
+            else:
+                limit = self._plan.request.limits.teardown_s
+                self._say(f"still deleting the sandboxes of {running} trials; each has at most {limit:g} s")
 
     async def _tick(self) -> None:
         while True:

@@ -37,6 +37,8 @@ class Plan:
     """Instance by instance, each with its trials from 1."""
     manifest: Manifest
     notices: tuple[str, ...] = ()
+    resume_with: str = ""
+    """What to type to run what is missing."""
 
 
 def make_plan(request: RolloutRequest) -> Plan:
@@ -110,6 +112,7 @@ def make_plan(request: RolloutRequest) -> Plan:
         trials=trials,
         manifest=manifest,
         notices=tuple(notices),
+        resume_with=f"--id {run_id}",
     )
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import anyio
 
 from agentix.cli import exit_codes
 from agentix.cli.board import Board
 from agentix.cli.display import Display, make_display
-from agentix.cli.execute import Execution, Outcome
+from agentix.cli.execute import Execution, Outcome, Transform
 from agentix.cli.guard import Guarded
 from agentix.cli.limits import raise_open_files, width_for
 from agentix.cli.output import Output
 from agentix.cli.plan import Plan, make_plan
 from agentix.cli.request import RolloutRequest
 from agentix.cli.runlog import log, logging_to
+from agentix.cli.signals import SignalLatch
 from agentix.cli.summary import Ending, count_line, missing, print_json, print_text
 from agentix.hooks import Hooks
 from agentix.records import Manifest, ResumePlan, Run, RunState, RunWriter, load_run
@@ -30,50 +30,66 @@ def run_rollout(request: RolloutRequest) -> int:
         AgentixError: It could not be done; nothing was run where it is a UsageError.
     """
     plan = make_plan(request)
-    if request.dry_run:
-        return _show_plan(plan)
+    return _show_plan(plan) if request.dry_run else run_plan(plan)
+
+
+def run_plan(plan: Plan, *, transform: Transform | None = None) -> int:
+    """Run or resume what was planned, say how it ended, and return the exit code.
+
+    Args:
+        plan: What to run.
+        transform: Changes each rollout before it is kept.
+
+    Raises:
+        AgentixError: It could not be done.
+    """
+    with SignalLatch() as signals:
+        return _run(plan, signals, transform)
+
+
+def _run(plan: Plan, signals: SignalLatch, transform: Transform | None) -> int:
+    request = plan.request
     hooks, notes = Hooks.installed()
+    output = Output.stderr() if request.json else Output.stdout()
     with RunWriter(plan.path, plan.manifest, force=request.force) as writer:
         resume = writer.plan(plan.trials, retry=request.retry)
-        width = min(request.n_concurrent, width_for(raise_open_files()))
         notices = [*plan.notices, *notes, *writer.notices]
+        width = min(request.n_concurrent, width_for(raise_open_files()))
         if width < request.n_concurrent:
             notices.append(f"{width} trials at a time, because this process may open few files (ulimit -n)")
         writer.begin(resume, n_concurrent=width)
-        outcome, elapsed = Outcome(), 0.0
-        output = Output.stderr() if request.json else Output.stdout()
-        display = Guarded(make_display(output, quiet=request.quiet, verbose=request.verbose, plain=request.json))
-        with display:
+        started, outcome = time.monotonic(), Outcome()
+        with Guarded(make_display(output, quiet=request.quiet, verbose=request.verbose, plain=request.json)) as display:
             for notice in notices:
                 display.say(f"note: {notice}")
             if resume.run:
-                started = time.monotonic()
                 outcome = _session(
-                    plan, resume, writer=writer, display=display, hooks=hooks, width=width, notices=notices
+                    plan, resume, writer, display, hooks=hooks, signals=signals, width=width, transform=transform
                 )
-                elapsed = time.monotonic() - started
             else:
                 display.say(f"{plan.path}: finished already, {count_line(resume.kept, (), 0)}")
+        elapsed = time.monotonic() - started
         ending = _ending(plan, outcome, notices=notices, elapsed_s=elapsed, manifest=writer.manifest)
     if resume.run:
         for note in hooks.call("agentix_run_finished", summary=ending.summary.to_data()):
-            display.say(f"note: {note}")
+            output.line(f"note: {note}")
     if request.json:
         print_json(ending, Output.stdout())
     else:
-        print_text(ending, Output.stdout())
+        print_text(ending, output)
     return ending.exit_code
 
 
 def _session(
     plan: Plan,
     resume: ResumePlan,
-    *,
     writer: RunWriter,
     display: Display,
+    *,
     hooks: Hooks,
+    signals: SignalLatch,
     width: int,
-    notices: list[str],
+    transform: Transform | None,
 ) -> Outcome:
     request = plan.request
     board = Board(plan.manifest.run_id, Summary.of(Run(plan.path)), to_run=len(resume.run))
@@ -82,15 +98,24 @@ def _session(
             f"{plan.path}: {count_line(resume.kept, resume.retried, len(resume.run))}; {request.agent.ref} on "
             f"{request.dataset.ref} in {request.provider.ref}, {width} at a time"
         )
-        display.say(line)
-        for text in (line, *notices):
+        if not request.quiet:
+            display.say(line)
+        for text in (line, *plan.notices, *writer.notices):
             log.info("%s", text)
         for note in hooks.call("agentix_run_started", run=writer.manifest.model_dump(mode="json")):
             log.warning("%s", note)
 
         async def execute() -> Outcome:
             execution = Execution(
-                plan, resume, writer=writer, board=board, display=display, hooks=hooks, n_concurrent=width
+                plan,
+                resume,
+                writer=writer,
+                board=board,
+                display=display,
+                hooks=hooks,
+                signals=signals,
+                n_concurrent=width,
+                transform=transform,
             )
             return await execution.run()
 
@@ -108,11 +133,10 @@ def _ending(plan: Plan, outcome: Outcome, *, notices: list[str], elapsed_s: floa
         names.add(record.trial_id)
         unreleased += record.unreleased
     unrun = missing((trial.trial_id for trial in plan.trials), names)
-    # What an earlier, larger selection planned and never ran is still missing from the run.
-    planned = max(manifest.planned, len(names) + len(unrun))
     return Ending(
         run=run,
-        summary=Summary.of(run, planned=planned),
+        # What an earlier, larger selection planned and never ran is still missing from the run.
+        summary=Summary.of(run, planned=max(manifest.planned, len(names) + len(unrun))),
         unrun=unrun,
         signal=outcome.signal,
         # Where nothing is left to run, stopping made no difference.
@@ -122,12 +146,13 @@ def _ending(plan: Plan, outcome: Outcome, *, notices: list[str], elapsed_s: floa
         fail_under=request.fail_under,
         allow_failures=request.allow_failures,
         elapsed_s=elapsed_s,
+        resume_with=plan.resume_with,
     )
 
 
 def _show_plan(plan: Plan) -> int:
     """Say what would run; nothing is written."""
-    state = RunState.read(plan.path) if Path(plan.path).exists() else None
+    state = RunState.read(plan.path) if plan.path.exists() else None
     output = Output.stdout()
     resume = ResumePlan(plan.trials) if state is None else state.plan(plan.trials, retry=plan.request.retry)
     for notice in (*plan.notices, *(state.notices if state else ())):

@@ -15,7 +15,8 @@ from agentix.cli.wording import number, plural, reason, result, seconds, totals
 from agentix.records import Record, Run
 from agentix.stats import Summary
 
-_ROWS = 40
+ROWS = 40
+"""How many trials are listed where nobody asks for more."""
 _LOGS = ("test-stdout.txt", "agent-error.txt", "agent.log", "failure.json", "stdout.txt", "stderr.txt")
 
 
@@ -34,6 +35,7 @@ class Ending:
     fail_under: float | None = None
     allow_failures: bool = False
     elapsed_s: float = 0.0
+    resume_with: str = ""
 
     @property
     def below(self) -> bool:
@@ -65,7 +67,7 @@ class Ending:
             names = ", ".join(self.unrun[:10]) + (f" and {len(self.unrun) - 10} more" if len(self.unrun) > 10 else "")
             lines.append(
                 f"expected {planned} results, have {self.summary.n}; without a result: {names}\n"
-                f"  resume with --id {self.run.path.name}"
+                f"  resume with {self.resume_with}"
             )
         if self.unreleased:
             lines.append(f"sandboxes that may still exist: {', '.join(self.unreleased)}\n  remove them: agentix gc")
@@ -92,7 +94,7 @@ def print_text(ending: Ending, output: Output, *, rows: bool = True) -> None:
     output.line(f"results: {ending.run.layout.results}")
 
 
-def print_trials(run: Run, output: Output, *, most: int = _ROWS) -> None:
+def print_trials(run: Run, output: Output, *, most: int = ROWS) -> None:
     """A table with a row a trial, cut where there are many."""
     shown: list[Record] = []
     total = 0
@@ -121,14 +123,18 @@ def print_trials(run: Run, output: Output, *, most: int = _ROWS) -> None:
     output.line()
 
 
-def print_unsolved(run: Run, output: Output, *, most: int = _ROWS) -> None:
+def print_unsolved(run: Run, output: Output, *, most: int = ROWS) -> None:
     """A line with reason and logs for every trial that is not resolved."""
-    unsolved = [record for record in run if not record.resolved]
-    for record in unsolved[:most]:
-        output.line(f"{record.trial_id}: {reason(record)}  {log_of(run, record)}")
-    if len(unsolved) > most:
-        output.line(f"… and {len(unsolved) - most} more: agentix show {run.path} --failures --all")
-    if unsolved:
+    count = 0
+    for record in run:
+        if record.resolved:
+            continue
+        count += 1
+        if count <= most:
+            output.line(f"{record.trial_id}: {reason(record)}  {log_of(run, record)}")
+    if count > most:
+        output.line(f"… and {count - most} more: agentix show {run.path} --failures --all")
+    if count:
         output.line()
 
 

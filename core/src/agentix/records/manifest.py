@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from agentix.errors import RecordsDamaged
 from agentix.models import TimeoutRule
-from agentix.records.plain import dump_pretty, plain
+from agentix.records.plain import clean_text, dump_pretty, plain
 from agentix.records.record import utc_now
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
@@ -46,6 +46,12 @@ class PlannedInstance(BaseModel):
     id: str
     sha256: str | None = None
     """Hash of its content, where the dataset has one."""
+
+    @field_validator("id")
+    @classmethod
+    def _clean(cls, value: str) -> str:
+        return clean_text(value)
+
     trials: int | None = None
     """How many trials of it are planned, where it is another number than the run's."""
 
@@ -119,7 +125,7 @@ class Manifest(BaseModel):
         """The content of manifest.json."""
         data = self.model_dump(mode="json")
         data["instances"] = [instance.model_dump(exclude_none=True) for instance in self.instances]
-        return dump_pretty(data)
+        return dump_pretty(plain(data))
 
     def changes(self, new: Manifest) -> list[str]:
         """What in `new` makes its results another measurement than this run's, field by field."""

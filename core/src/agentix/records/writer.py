@@ -17,7 +17,7 @@ from agentix.records.durable import fsync_dir, replace_file, write_all, write_fi
 from agentix.records.layout import Layout
 from agentix.records.lock import Owner, RunLock
 from agentix.records.manifest import Manifest
-from agentix.records.plain import dump_pretty, plain
+from agentix.records.plain import clean_text, dump_pretty, plain
 from agentix.records.record import Record, utc_now
 from agentix.records.scan import Scan
 from agentix.records.state import ResumePlan, RunState
@@ -154,7 +154,7 @@ class RunWriter:
             return None
         at = utc_now()
         notes = tuple(f"mixed: {change}" for change in self.manifest.mixed)
-        sha256 = self._hashes.get(trial.instance_id)
+        sha256 = self._hashes.get(clean_text(trial.instance_id))
         records: list[Record] = []
 
         def render() -> tuple[list[tuple[str, bytes]], bytes]:

@@ -1,0 +1,44 @@
+"""`agentix cache`: where things are that can be built again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.callback()
+def cache() -> None:
+    """Look after the cache: AGENTIX_CACHE_DIR, else /var/cache/agentix as root, else the user's own."""
+
+
+@app.command()
+def prune(
+    unused_for: Annotated[
+        str, typer.Option(help="Remove what nobody asked for in this time, such as 12h or 7d.", metavar="TIME")
+    ] = "7d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Remove what is not needed any more: old runtimes, and what interrupted builds left."""
+    from agentix.bundle import prune_cache
+    from agentix.cli.output import Output
+    from agentix.cli.values import parse_duration
+
+    pruned = prune_cache(unused_for_s=parse_duration(unused_for, where="--unused-for"), dry_run=dry_run)
+    output = Output.stdout()
+    for path in pruned.paths:
+        output.line(str(path))
+    said = "would be freed" if dry_run else "freed"
+    output.line(f"{len(pruned.paths)} removed, {pruned.bytes / 2**20:.1f} MiB {said}")
+
+
+@app.command()
+def path() -> None:
+    """Print where the cache is."""
+    from agentix.bundle import cache_dir
+    from agentix.cli.output import Output
+
+    Output.stdout().line(str(cache_dir()))

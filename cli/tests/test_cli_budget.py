@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from agentix.cli.budget import TrialQueue
+from agentix.models import Trial
+from agentix.records import Record, UsageRecord
+
+
+def trials(count):
+    return [Trial(trial_id=f"t{number}", instance={"instance_id": f"t{number}"}) for number in range(count)]
+
+
+def record(trial, cost):
+    return Record(trial_id=trial.trial_id, case="c", usage=None if cost is None else UsageRecord(cost_usd=cost))
+
+
+def test_without_a_budget_everything_is_handed_out():
+    assert len(list(TrialQueue(trials(5)).batch())) == 5
+
+
+def test_while_the_cost_is_unknown_one_trial_runs_alone():
+    queue = TrialQueue(trials(5), max_cost_usd=1.0)
+    first = list(queue.batch())
+    assert len(first) == 1
+    queue.finished(record(first[0], 0.25))
+    assert len(list(queue.batch())) == 3
+    assert queue.stopped is None
+
+
+def test_running_trials_are_counted_with_their_own_limit():
+    queue = TrialQueue(trials(5), max_cost_usd=1.0, max_trial_cost_usd=0.4)
+    assert len(list(queue.batch())) == 2
+
+
+def test_it_stops_when_nothing_runs_and_too_little_is_left():
+    queue = TrialQueue(trials(5), max_cost_usd=1.0, max_trial_cost_usd=0.6)
+    first = list(queue.batch())
+    queue.finished(record(first[0], 0.6))
+    assert list(queue.batch()) == []
+    assert "--max-cost-usd" in queue.stopped
+    assert len(queue) == 4
+
+
+def test_what_earlier_sessions_spent_counts():
+    queue = TrialQueue(trials(2), max_cost_usd=1.0, spent_usd=1.0)
+    assert list(queue.batch()) == []
+    assert queue.stopped
+
+
+def test_trials_of_unknown_cost_do_not_count_and_are_told_apart_from_free_ones():
+    queue = TrialQueue(trials(4), max_cost_usd=1.0)
+    first = list(queue.batch())
+    queue.finished(record(first[0], None))
+    assert len(list(queue.batch())) == 3
+    assert (queue.unknown, queue.spent_usd) == (1, 0.0)
+
+
+def test_a_stop_ends_the_handing_out():
+    queue = TrialQueue(trials(3))
+    batch = queue.batch()
+    next(batch)
+    queue.stop("enough")
+    queue.stop("later")
+    assert list(batch) == []
+    assert queue.stopped == "enough"

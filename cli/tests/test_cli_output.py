@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agentix.cli.output import Output, printable
+
+
+def test_control_characters_cannot_reach_the_terminal():
+    assert printable("a\x1b[2Jb\rc\td\x9b") == "a\\x1b[2Jb\\x0dc\td\\x9b"
+
+
+def test_what_cannot_be_encoded_is_escaped():
+    raw = io.BytesIO()
+    output = Output(io.TextIOWrapper(raw, encoding="ascii"))
+    output.line("größe · \ud800")
+    assert raw.getvalue() == b"gr\\xf6\\xdfe \\xb7 \\ud800\n"
+
+
+def test_no_stream_at_all_swallows():
+    output = Output(None)
+    output.line("x")
+    assert (output.closed, output.is_terminal) == (True, False)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_went_away_ends_nothing(stream):
+    read, write = os.pipe()
+    os.close(read)
+    code = (
+        "from agentix.cli.output import Output\n"
+        f"output = Output.{stream}()\n"
+        "for _ in range(3): output.line('x' * 100000)\n"
+        "raise SystemExit(0 if output.closed else 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], **{stream: write}, check=False)
+    os.close(write)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("term", ["", "dumb", "unknown"])
+def test_a_dumb_terminal_is_none(monkeypatch, term):
+    class Tty(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    assert Output(Tty()).is_terminal
+    monkeypatch.setenv("TERM", term)
+    assert not Output(Tty()).is_terminal

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_results_are_kept_and_summarized(toy):
+    called = toy.rollout("--id", "r", "--agent-opt", 'by={"task-1": "0"}')
+    assert called.code == 0
+    assert "[4/4]" in called.out
+    assert "4 trials: 3 resolved, 1 unresolved, 0 agent failures" in called.out
+    assert "mean reward 0.75 over 4" in called.out
+    assert "task-1-Agent-1: reward 0.0  runs/r/trials/task-1-Agent-1" in called.out
+    assert {line["case"]: line["reward"] for line in toy.lines("r")}["task-1"] == 0.0
+    run = toy.path / "runs/r"
+    assert (run / "trials/task-0-Agent-1/patch.diff").read_bytes() == b"1"
+    assert json.loads((run / "progress.json").read_text())["state"] == "finished"
+    assert "task-0-Agent-1" in (run / "run.log").read_text()
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["dataset"]["ref"] == "./toy.py:Dataset"
+    assert manifest["instances"][0] == {"id": "task-0", "sha256": "1" * 64}
+
+
+def test_json_is_alone_on_stdout(toy):
+    called = toy.rollout("--id", "r", "--json")
+    assert called.json["exit_code"] == called.code == 0
+    assert called.json["summary"]["resolved"] == 4
+    assert "[4/4]" in called.err
+
+
+def test_quiet_prints_only_the_summary(toy):
+    called = toy.rollout("--quiet")
+    assert "[4/4]" not in called.out
+    assert called.out.startswith("trial ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--agent-opt", "patch=0"], 0),
+        (["--agent-opt", "patch=0", "--fail-under", "0.5"], 1),
+        (["--fail-under", "1"], 0),
+        (["--agent-opt", "fail=task-1"], 0),
+        (["--dataset-opt", "broken=task-1"], 3),
+        (["--dataset-opt", "broken=task-1", "--allow-failures"], 0),
+        (["--agent-opt", "patch=unscorable"], 3),
+        (["--dataset-opt", "n=9", "--dataset-opt", "broken=all"], 1),
+        (["--dataset-opt", "n=9", "--dataset-opt", "broken=all", "--stop-after", "0"], 3),
+    ],
+)
+def test_exit_codes(toy, arguments, code):
+    first = toy.rollout("--id", "r", "--n-concurrent", "1", *arguments)
+    assert first.code == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--dataset-opt", "m=3"], "--dataset-opt m"),
+        (["--agent-opt", "cost=much"], "--agent-opt cost"),
+        (["--dataset-opt", "twins=true"], "'task-1'"),
+        (["--instance", "tosk-1"], "task-1"),
+        (["--instance", "task-1", "--instance", "other"], "'other'"),
+        (["--timeout", "soon"], "--timeout"),
+        (["--timeout-multiplier", "0"], "--timeout-multiplier"),
+        (["--max-cost-usd", "-1"], "--max-cost-usd"),
+        (["--bundle", "eval:1"], "--bundle"),
+        (["--retry", "infar"], "--retry"),
+        (["--id", "../x"], "--id"),
+        (["--nosuch"], "--nosuch"),
+        (["--n-concurrent", "0"], "--n-concurrent"),
+        (["--dataset-opt", "n=0"], "no instances"),
+        (["--model"], "--model"),
+    ],
+)
+def test_what_is_given_wrong_is_one_error_and_nothing_runs(toy, arguments, said):
+    called = toy.rollout(*arguments)
+    assert called.code == 2
+    assert said in called.err
+    assert "Traceback" not in called.err
+    assert not (toy.path / "runs").exists()
+    assert toy.ran() == []
+
+
+def test_verbose_shows_the_traceback_of_an_error(toy):
+    assert "Traceback" in toy.rollout("-v", "--dataset-opt", "m=3").err
+
+
+def test_a_missing_required_option_is_named(toy):
+    called = toy.rollout(plugins=[])
+    assert called.code == 2
+    assert "--dataset" in called.err
+
+
+def test_selection_and_number_of_trials(toy):
+    called = toy.rollout("--id", "r", "--instance", "task-[12]", "--trials", "2")
+    assert called.code == 0
+    assert sorted(line["trial_id"] for line in toy.lines("r")) == [
+        "task-1-Agent-1",
+        "task-1-Agent-2",
+        "task-2-Agent-1",
+        "task-2-Agent-2",
+    ]
+    assert "2 instances ran repeatedly" in called.out
+
+
+def test_a_deterministic_agent_runs_once_unless_trials_are_asked_for(toy, monkeypatch):
+    once = ["--dataset", "./toy.py:Dataset", "--agent", "./toy.py:Once", "--provider", "./toy.py:Provider"]
+    monkeypatch.setenv("AGENTIX_TRIALS", "3")
+    called = toy.rollout("--id", "a", plugins=once)
+    assert len(toy.lines("a")) == 4
+    assert "deterministic" in called.out
+    toy.rollout("--id", "b", "--trials", "2", plugins=once)
+    assert len(toy.lines("b")) == 8
+
+
+def test_settings_come_from_the_environment_and_options_win(toy, monkeypatch):
+    monkeypatch.setenv("AGENTIX_OUT", "elsewhere")
+    monkeypatch.setenv("AGENTIX_PROVIDER", "nosuch")
+    assert toy.rollout("--id", "r").code == 0
+    assert (toy.path / "elsewhere/r/results.jsonl").exists()
+
+
+def test_a_run_gets_a_name_of_its_own_each_time(toy):
+    toy.rollout("--limit", "1")
+    toy.rollout("--limit", "1")
+    assert len(list((toy.path / "runs").iterdir())) == 2
+
+
+def test_a_dry_run_says_what_would_run_and_writes_nothing(toy):
+    called = toy.rollout("--id", "r", "--dry-run", "--limit", "2")
+    assert called.code == 0
+    assert "task-0-Agent-1" in called.out
+    assert "task-2" not in called.out
+    assert not (toy.path / "runs").exists()
+    assert toy.ran() == []
+
+
+def test_a_budget_stops_the_run_and_names_what_did_not_run(toy):
+    called = toy.rollout("--id", "r", "--agent-opt", "cost=1", "--max-cost-usd", "2.5")
+    assert called.code == 1
+    assert len(toy.lines("r")) == 2
+    assert "stopped early: --max-cost-usd" in called.out
+    assert "without a result: task-2-Agent-1, task-3-Agent-1" in called.out
+    assert "cost $2.0000" in called.out
+
+
+def test_a_budget_says_that_it_cannot_see_an_unknown_cost(toy):
+    called = toy.rollout("--id", "r", "--max-cost-usd", "1")
+    assert called.code == 0
+    assert called.out.count("what it cost is unknown") == 1
+    assert "cost unknown" in called.out
+
+
+def test_the_breaker_stops_and_says_why(toy):
+    called = toy.rollout("--n-concurrent", "1", "--dataset-opt", "n=20", "--dataset-opt", "broken=all")
+    assert called.code == 1
+    assert "the setup is broken" in called.out
+    assert "20 results, have 5" in called.out
+
+
+def test_results_that_cannot_be_kept_stop_the_run(toy, monkeypatch):
+    from agentix.records import commit
+
+    def full(fd, entries):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(commit, "_make_durable", full)
+    called = toy.rollout("--id", "r", "--n-concurrent", "1")
+    assert called.code == 1
+    assert "No space left on device" in called.out
+    assert "4 results, have 0" in called.out
+    assert len(toy.ran()) < 4
+
+
+def test_ids_of_any_shape_have_a_directory(toy):
+    odd = toy.path / "odd.py"
+    odd.write_text(
+        "class Dataset:\n"
+        "    def instances(self):\n"
+        "        for name in ['a/b', '..', 'x y', 'n' * 300, 'a-b', '\\udcff', '🚀']:\n"
+        "            yield {'instance_id': name}\n"
+        "    def image(self, instance): return ''\n"
+        "    async def setup(self, sandbox, instance): return True\n"
+        "    async def score(self, sandbox, instance, patch): return {'reward': 1}\n"
+    )
+    plugins = ["--dataset", "./odd.py:Dataset", "--agent", "./toy.py:Agent", "--provider", "./toy.py:Provider"]
+    assert toy.rollout("--id", "r", plugins=plugins).code == 0
+    run = toy.path / "runs/r"
+    assert len(list((run / "trials").iterdir())) == 7
+    assert [line["case"] for line in toy.lines("r")].count("a/b") == 1
+    assert {p.name for p in toy.path.iterdir() if p.name != "__pycache__"} == {"count", "odd.py", "runs", "toy.py"}
