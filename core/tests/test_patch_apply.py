@@ -62,7 +62,7 @@ def state(path: str) -> dict[str, tuple[int, bytes]]:
 
 
 def modes(path: str) -> dict[str, int]:
-    return {str(place): place.stat().st_mode for place in Path(path).rglob("*") if place.is_dir()}
+    return {str(place): place.stat().st_mode for place in (Path(path), *Path(path).rglob("*")) if place.is_dir()}
 
 
 def content_of(sandbox: Sandbox, name: str) -> bytes:
@@ -104,7 +104,8 @@ async def test_a_captured_patch_gives_the_same_tree_elsewhere(sandbox: Sandbox, 
         put(sandbox, "b/c.txt/now/a/directory", b"x\n")
 
     patch, after = await make(sandbox, store, change)
-    os.chmod(f"{root(sandbox)}/b", 0o1777)
+    for name in ("", "/b"):
+        os.chmod(root(sandbox) + name, 0o1777)
     before = modes(root(sandbox))
     applied = await apply_patch(sandbox, patch, root(sandbox), store=store)
     assert state(root(sandbox)) == after

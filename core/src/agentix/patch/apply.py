@@ -123,7 +123,8 @@ async def _write(
     stages = await to_thread.run_sync(_stage, repo, base, changed)
     owner = user or sandbox.config.user or sandbox.info.user
     for number, directory in enumerate(stages):
-        await sandbox.upload(repo.files / str(number), f"{root}/{show(directory)}".rstrip("/"), user=owner)
+        place = f"{root}/{show(directory)}".rstrip("/")
+        await sandbox.upload(repo.files / str(number), place, user=owner, exclude=(".",))
 
 
 def _stage(repo: Scratch, base: BaseTree, changed: Mapping[bytes, Item]) -> list[bytes]:

@@ -44,7 +44,8 @@ def pack(
     if not stat.S_ISDIR(status.st_mode):
         yield from _pack_one(root, b"", status, refuse, admit, required=True)
     else:
-        yield archive.head(archive.Entry(b".", archive.DIRECTORY, mode=stat.S_IMODE(status.st_mode)))
+        if not excluded(b".", b"."):
+            yield archive.head(archive.Entry(b".", archive.DIRECTORY, mode=stat.S_IMODE(status.st_mode)))
         for path in chosen if chosen is not None else _walk(root, refuse, excluded):
             full = os.path.join(root, path)
             try:

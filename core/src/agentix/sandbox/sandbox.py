@@ -226,7 +226,8 @@ class Sandbox:
             local: A file or a directory on the host; links in it are copied as links.
             remote: What the file, or the directory, shall be called there.
             user: Who shall own it; the runtime's user by default.
-            exclude: Patterns, as of `fnmatch`, for names or relative paths to leave out.
+            exclude: Patterns, as of `fnmatch`, for names or relative paths to leave out; `.` leaves the mode and
+                owner of a directory that is there already as they are.
         """
         connection = await self.connect()
         await transfer.upload(connection, Path(local), self._path(remote), user=user, exclude=tuple(exclude or ()))
