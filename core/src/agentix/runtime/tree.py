@@ -30,7 +30,8 @@ def _sha1() -> Any:
 def tree(task: Task, path: bytes, exclude: list[bytes], max_entries: int, max_bytes: int) -> Generator[Any, None, Any]:
     """Send `[path, kind, executable, size, blob]` for every file, link and other thing, in batches.
 
-    A link has its target in place of the blob's id, which follows from it.
+    A batch is preceded by its length in four bytes. A link has its target in place of the blob's id, which follows
+    from it.
     """
     sha1 = _sha1()
     names = frozenset(exclude)
@@ -66,11 +67,16 @@ def tree(task: Task, path: bytes, exclude: list[bytes], max_entries: int, max_by
             batch.append(record)
             weight += len(relative) + 80
             if weight >= _BATCH:
-                yield wire.encode(batch)
+                yield _framed(batch)
                 batch, weight = [], 0
     if batch:
-        yield wire.encode(batch)
+        yield _framed(batch)
     return {"entries": entries, "bytes": size}
+
+
+def _framed(batch: list[Any]) -> bytes:
+    raw = wire.encode(batch)
+    return len(raw).to_bytes(4, "big") + raw
 
 
 def _file(path: bytes, sha1: Any, allowed: int) -> Generator[Any, None, list[Any] | None]:

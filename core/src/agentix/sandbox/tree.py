@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -50,19 +50,38 @@ async def tree(
         "max_bytes": max_bytes,
     }
     found: Tree = {}
+    waiting = bytearray()
     async with connection.call("tree", arguments) as call:
         while (received := await call.receive()) is not None:
-            try:
-                batch = wire.decode(received[1])
-            except wire.Malformed as error:
-                raise WireError(f"the sandbox's runtime sent a listing that is none: {error}") from error
-            if not isinstance(batch, list) or len(found) + len(batch) > max_entries:
-                raise WireError("the sandbox's runtime sent a listing that is none")
-            for record in batch:
-                name, entry = _checked(record)
-                found[name] = entry
+            waiting += received[1]
+            while len(waiting) >= 4 and len(waiting) >= (stop := 4 + _batch_size(waiting)):
+                for name, entry in _batch(bytes(waiting[4:stop])):
+                    found[name] = entry
+                    if len(found) > max_entries:
+                        raise WireError("the sandbox's runtime listed more than was asked for")
+                del waiting[:stop]
         await call.result()
+    if waiting:
+        raise WireError("the sandbox's runtime sent a listing that is cut off")
     return found
+
+
+def _batch_size(waiting: bytearray) -> int:
+    size = int.from_bytes(waiting[:4], "big")
+    if size > wire.MAX_DATA:
+        raise WireError(f"the sandbox's runtime sent a listing in batches of {size} bytes")
+    return size
+
+
+def _batch(raw: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
+    try:
+        batch = wire.decode(raw)
+    except wire.Malformed as error:
+        raise WireError(f"the sandbox's runtime sent a listing that is none: {error}") from error
+    if not isinstance(batch, list):
+        raise WireError("the sandbox's runtime sent a listing that is none")
+    for record in batch:
+        yield _checked(record)
 
 
 def _checked(record: Any) -> tuple[bytes, TreeEntry]:
