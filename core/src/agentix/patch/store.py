@@ -62,25 +62,31 @@ class BlobStore:
                 absent.add(blob)
         return absent
 
-    def prune(self, *, unused_for_s: float = 7 * _DAY_S) -> Pruned:
+    def prune(self, *, unused_for_s: float = 7 * _DAY_S, dry_run: bool = False) -> Pruned:
         """Delete what no trial has used for so many seconds, and what killed processes left.
 
         A blob counts as used when a trial started that needs it, with a resolution of a day: with less
         than a day plus the length of a trial, what a running trial needs may go, and that trial then fails
         with a `PatchError`.
+
+        Args:
+            unused_for_s: Seconds.
+            dry_run: Only tell.
         """
         before = time.time() - unused_for_s
+        abandoned = min(before, time.time() - _DAY_S)
         files = size = 0
         for path in self._stored():
             with suppress(FileNotFoundError):
                 status = path.stat()
-                if status.st_mtime < before:
-                    path.unlink()
+                if status.st_mtime < (before if path.parent != self.objects.path else abandoned):
+                    if not dry_run:
+                        path.unlink()
                     files, size = files + 1, size + status.st_size
-        if self.scratch.is_dir():
+        if self.scratch.is_dir() and not dry_run:
             for path in self.scratch.iterdir():
                 with suppress(FileNotFoundError):
-                    if path.stat().st_mtime < before:
+                    if path.stat().st_mtime < abandoned:
                         shutil.rmtree(path)
         return Pruned(files, size)
 
