@@ -18,6 +18,7 @@ from agentix.api import (
     Rollout,
     RolloutContext,
     Sandbox,
+    SandboxConfig,
     TimeoutRule,
     run_rollouts,
 )
@@ -524,6 +525,33 @@ async def test_a_step_that_cannot_be_set_up_fails_the_environment(task: MakeTask
     assert "exited with 3: broken" in rollout.failure.message
 
 
+async def test_files_of_an_environment_that_no_image_brings_are_uploaded(task: MakeTask, provider: Any) -> None:
+    toml = '[environment]\nnetwork_mode = "no-network"\ndocker_image = "named:1"\n'
+    bare, built = (task(toml, name=name, **{"environment/data/x": "y"}) for name in ("bare", "built"))
+    (bare / "environment" / "Dockerfile").unlink()
+    for path, expected in ((bare, True), (built, False)):
+        dataset = HarborDataset(HarborConfig(path=(str(path),)))
+        (instance,) = dataset.instances()
+        assert dataset.image(instance) == "named:1"
+        async with provider.session(SandboxConfig(workdir="/srv")) as sandbox:
+            assert await dataset.setup(sandbox, instance)
+            assert await sandbox.exists("/srv/data/x") is expected
+
+
+async def test_each_step_can_have_a_verifier_of_its_own(task: MakeTask, run: Run, tmp_path: Path) -> None:
+    files = steps()
+    files["toml"] = files["toml"].replace(
+        'name = "second"', 'name = "second"\nartifacts = ["/app/second"]\nverifier = { environment_mode = "separate" }'
+    )
+    body = "[ -e /app/second ] && [ ! -e /app/first ] && echo 1 > /logs/verifier/reward.txt"
+    files["steps/second/tests/test.sh"] = sh(body)
+    rollout = await run(task(**files))
+    assert rollout.failure is None, rollout.failure.message
+    assert [step["reward"] for step in rollout.score["steps"]] == [1.0, 1.0]
+    assert (logs(tmp_path) / "second" / "artifacts" / "app" / "second").is_file()
+    assert (logs(tmp_path) / "second" / "verifier" / "reward.txt").is_file()
+
+
 async def test_a_provider_without_isolation_is_refused_before_anything_is_touched(task: MakeTask) -> None:
     from agentix.sandbox import HostProcessProvider
 
@@ -535,7 +563,7 @@ async def test_a_provider_without_isolation_is_refused_before_anything_is_touche
 
 
 async def test_the_scorer_alone_refuses_one_too(task: MakeTask) -> None:
-    from agentix.api import SandboxConfig, Unsupported
+    from agentix.api import Unsupported
     from agentix.sandbox import HostProcessProvider
 
     dataset = HarborDataset(HarborConfig(path=(str(task()),)))
