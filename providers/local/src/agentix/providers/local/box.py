@@ -90,10 +90,24 @@ def stop(process: subprocess.Popen[bytes], *, first: int | None = None) -> None:
         # Bubblewrap does not run on without it, so the pid is not used again while bubblewrap lives.
         with contextlib.suppress(ProcessLookupError):
             os.kill(first, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_END_LIMIT_S)
+        wait(process, limit_s=_END_LIMIT_S)
     process.kill()
-    process.wait(_END_LIMIT_S)
+    process.wait()
+
+
+def wait(process: subprocess.Popen[bytes], *, limit_s: float) -> int | None:
+    """The exit code of a child of this process, as soon as there is one; `None` where there is none in time."""
+    # Popen's own wait with a limit sleeps for up to 50 ms at a time.
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                poll = select.poll()
+                poll.register(descriptor, select.POLLIN)
+                poll.poll(limit_s * 1000)
+            finally:
+                os.close(descriptor)
+    return process.poll()
 
 
 def clear(lease: Lease, leases: Leases) -> None:

@@ -31,6 +31,8 @@ class Limits:
     memory_bytes: int | None = None
     pids: int | None = None
     cpus: float | None = None
+    processes: int | None = None
+    """Processes of each user, by an rlimit: moving into a control group takes the kernel longer than all the rest."""
 
     def asked(self) -> tuple[str, ...]:
         """The controllers that these limits need."""

@@ -21,6 +21,11 @@ SHOWN = (
     *("timezone", "xdg"),
 )
 SHOWN_PREFIXES = ("java-", "python3.")
+OWN = {
+    "hostname": "sandbox\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+}
+"""Files that are the same in every sandbox."""
 PLACE = "/agentix/etc"
 """Where the copies are mounted; /etc itself is writable and has links to them."""
 
@@ -74,7 +79,7 @@ def prepare_etc(host: Path = Path("/etc")) -> Etc:
     files = [path for name in _shown_names(host) for path in _readable(host / name)]
     passwd, users = _system_users(host / "passwd")
     group, groups = _system_groups(host / "group")
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(repr(OWN).encode("ascii"))
     for path in files:
         status = path.lstat()
         digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}".encode("utf-8", "surrogateescape"))
@@ -122,6 +127,9 @@ def _copy(files: list[Path], *, host: Path, top: Path) -> None:
             else:
                 shutil.copyfile(path, target)
                 target.chmod(0o644)
+        for name, text in OWN.items():
+            (fresh / name).write_text(text, encoding="ascii")
+            (fresh / name).chmod(0o644)
         for folder, _, _ in os.walk(fresh):
             Path(folder).chmod(0o755)
         fresh.rename(top)

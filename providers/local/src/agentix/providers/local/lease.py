@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from agentix.api import HostError, cache_dir
 from agentix.providers.local.owner import Owner
+
+_TORN_S = 60.0
 
 SLOTS = 4095
 """How many sandboxes can exist at once: as many as there are ranges of uids."""
@@ -32,6 +36,11 @@ class Lease:
     """Pids with their start times: bubblewrap's own and that of the sandbox's first process."""
     workdir: str = "/"
     user: str | None = None
+
+    def text(self) -> bytes:
+        """What is written down, to be read by `parse`."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json.dumps({**data, "owner": self.owner.as_dict(), "labels": dict(self.labels)}).encode("utf-8")
 
     @staticmethod
     def parse(text: bytes) -> Lease:
@@ -109,8 +118,14 @@ class Leases:
     def update(self, lease: Lease, **changes: Any) -> Lease:
         """Record more about a sandbox that exists."""
         changed = replace(lease, **changes)
-        fresh = self._written(changed)
-        fresh.replace(self._path(lease.slot))
+        # Replaced as a whole: a reader finds the old text or the new one.
+        fresh = f"{self.folder}/.{lease.id}"
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, changed.text())
+        finally:
+            os.close(descriptor)
+        os.replace(fresh, self._path(lease.slot))  # noqa: PTH105
         return changed
 
     def release(self, lease: Lease) -> None:
@@ -130,32 +145,36 @@ class Leases:
 
     def all(self) -> Iterator[Lease]:
         """Every lease that can be read."""
-        if not self.folder.is_dir():
-            return
-        for path in sorted(self.folder.glob("slot-*")):
+        for path in self._paths():
             try:
                 yield Lease.parse(path.read_bytes())
             except (OSError, ValueError):
                 continue
 
+    def drop_torn(self) -> None:
+        """Give back the slots of those who died while they wrote their lease; nothing was started yet."""
+        for path in self._paths():
+            with contextlib.suppress(OSError):
+                age = time.time() - path.stat().st_mtime
+                try:
+                    Lease.parse(path.read_bytes())
+                except ValueError:
+                    if age > _TORN_S:
+                        path.unlink()
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.folder.glob("slot-*")) if self.folder.is_dir() else []
+
     def _publish(self, lease: Lease) -> bool:
-        if self._path(lease.slot).exists():
-            return False
-        fresh = self._written(lease)
         try:
-            os.link(fresh, self._path(lease.slot))
+            descriptor = os.open(self._path(lease.slot), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             return False
-        else:
-            return True
+        try:
+            os.write(descriptor, lease.text())
         finally:
-            fresh.unlink()
-
-    def _written(self, lease: Lease) -> Path:
-        path = self.folder / f".{lease.id}"
-        path.write_text(json.dumps(asdict(lease)), encoding="utf-8")
-        path.chmod(0o600)
-        return path
+            os.close(descriptor)
+        return True
 
     def _path(self, slot: int) -> Path:
         return self.folder / f"slot-{slot:03x}"

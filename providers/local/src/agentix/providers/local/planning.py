@@ -26,7 +26,6 @@ _DOCKER = "use a provider that can, such as `--provider docker`"
 _SPARE = 4
 """Files get at most all but a quarter of the memory, so that a full disk is met before the memory limit."""
 _PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
-_NSSWITCH = b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 _HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost\n"
 
 
@@ -113,11 +112,12 @@ def make_plan(
     machine: Machine,
     identity: Identity,
     runtime: RuntimeMount,
-    server: tuple[str, ...],
+    server: str,
 ) -> Plan:
     """The plan for a config that was not refused."""
     public = config.network == "public"
     shared = public and options.share_host_network
+    wanted = limits(config, options=options)
     workdirs = (image.workdir, *((config.workdir,) if config.workdir else ()))
     return Plan(
         bubblewrap=machine.bubblewrap,
@@ -135,9 +135,9 @@ def make_plan(
             shown=options.show,
             share_network=shared,
         ),
-        server=server,
+        server=(*runtime.argv, "-c", _rlimits(wanted) + server),
         files=_files(machine.etc, shared=shared, public=public),
-        limits=limits(config, options=options),
+        limits=wanted,
         entries=image.entries,
         seed_limit_s=config.build_timeout_s or 600.0,
         connect=machine.connect if public and not shared else None,
@@ -154,7 +154,8 @@ def limits(config: SandboxConfig, *, options: LocalConfig) -> cgroups.Limits:
     """What a sandbox may use."""
     return cgroups.Limits(
         memory_bytes=None if config.memory_mb is None else config.memory_mb << 20,
-        pids=config.pids or options.pids,
+        pids=config.pids,
+        processes=options.pids if config.pids is None else None,
         cpus=config.cpus,
     )
 
@@ -187,13 +188,25 @@ def notes(config: SandboxConfig, image: Image, *, options: LocalConfig, machine:
     return tuple(said)
 
 
+def _rlimits(wanted: cgroups.Limits) -> str:
+    """Code by which the server limits itself, with all that it will start, where no control group does.
+
+    From outside, the limit of processes would count those that the uid has elsewhere, and take a capability.
+    """
+    parents = cgroups.usable_parents()
+    limited = {
+        "NPROC": wanted.processes if "pids" in parents else wanted.pids or wanted.processes,
+        "DATA": None if "memory" in parents else wanted.memory_bytes,
+    }
+    calls = [f"r.setrlimit(r.RLIMIT_{name}, ({value}, {value}))" for name, value in limited.items() if value]
+    return "; ".join(("import resource as r", *calls, "")) if calls else ""
+
+
 def _files(etc: Etc, *, shared: bool, public: bool) -> Mapping[str, bytes]:
     files = {
         "/etc/passwd": etc.passwd.encode("utf-8", "surrogateescape"),
         "/etc/group": etc.group.encode("utf-8", "surrogateescape"),
-        "/etc/nsswitch.conf": _NSSWITCH,
         "/etc/hosts": _HOSTS,
-        "/etc/hostname": b"sandbox\n",
     }
     if shared:
         for name in ("resolv.conf", "hosts"):

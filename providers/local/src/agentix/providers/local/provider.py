@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import threading
 import time
 from collections.abc import Mapping
@@ -29,7 +28,7 @@ from agentix.api import (
     base_runtime,
 )
 from agentix.providers.local import cgroups
-from agentix.providers.local.box import Box, clear, end
+from agentix.providers.local.box import Box, clear, end, wait
 from agentix.providers.local.bubblewrap import find_bubblewrap, is_reachable
 from agentix.providers.local.config import LocalConfig
 from agentix.providers.local.etc import prepare_etc
@@ -168,7 +167,7 @@ class LocalProvider(BaseProvider):
         machine = self._ready(runtime)
         refuse(config, identity=identity_for(0, uid_base=self._options.uid_base))
         image = read_image(config, options=self._options, machine=machine)
-        box = self._start(config, image, machine=machine, runtime=runtime, server=(*runtime.argv, *SERVER_ARGS))
+        box = self._start(config, image, machine=machine, runtime=runtime, server=SERVER_ARGS[1])
         self._boxes[box.lease.id] = box
         return _info(
             box.lease,
@@ -198,6 +197,7 @@ class LocalProvider(BaseProvider):
 
     def _sweep(self) -> None:
         """Remove what dead owners have left, such as empty control groups."""
+        self._leases.drop_torn()
         for lease in [*self._leases.all()]:
             if lease.owner.is_dead():
                 with suppress(HostError):
@@ -209,19 +209,19 @@ class LocalProvider(BaseProvider):
         Raises:
             HostError: Why no sandbox can be made here.
         """
-        box = self._start(SandboxConfig(), Image(), machine=machine, runtime=runtime, server=(*runtime.argv, "-c", ""))
+        box = self._start(SandboxConfig(), Image(), machine=machine, runtime=runtime, server="")
         try:
-            code = box.process.wait(_TRY_S)
+            code = wait(box.process, limit_s=_TRY_S)
             said = box.log_tail()
-        except subprocess.TimeoutExpired as error:
-            raise HostError(f"a sandbox does not end within {_TRY_S:.0f} s", detail="bubblewrap") from error
         finally:
             end(box, self._leases)
+        if code is None:
+            raise HostError(f"a sandbox does not end within {_TRY_S:.0f} s", detail="bubblewrap")
         if code:
             raise explain(said or f"the interpreter ended with exit code {code}")
 
     def _start(
-        self, config: SandboxConfig, image: Image, *, machine: Machine, runtime: RuntimeMount, server: tuple[str, ...]
+        self, config: SandboxConfig, image: Image, *, machine: Machine, runtime: RuntimeMount, server: str
     ) -> Box:
         wanted = limits(config, options=self._options)
         user = choose_user(config, image, identity=identity_for(0, uid_base=self._options.uid_base), etc=machine.etc)
@@ -257,9 +257,8 @@ class LocalProvider(BaseProvider):
 def _cause_of_death(box: Box) -> SandboxGone:
     if box.ended:
         return SandboxGone(f"the sandbox {box.lease.id} was deleted")
-    try:
-        code = box.process.wait(_DEATH_S)
-    except subprocess.TimeoutExpired:
+    code = wait(box.process, limit_s=_DEATH_S)
+    if code is None:
         return SandboxGone(f"the server of sandbox {box.lease.id} hung up, but runs on", log_tail=box.log_tail())
     said = box.log_tail()
     oom = box.oom_kills() > 0
@@ -289,8 +288,11 @@ async def _result_of(future: Future[T]) -> T:
     done = anyio.Event()
     token = current_token()
     here = threading.get_ident()
+    waits = True
 
     def finished(_: Future[T]) -> None:
+        if not waits:
+            return
         if threading.get_ident() == here:
             # It was done before anybody waited: waiting for this very loop would never end.
             done.set()
@@ -300,5 +302,8 @@ async def _result_of(future: Future[T]) -> T:
             call_loop(done.set, token=token)
 
     future.add_done_callback(finished)
-    await done.wait()
+    try:
+        await done.wait()
+    finally:
+        waits = False
     return future.result()

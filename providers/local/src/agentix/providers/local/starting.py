@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import select
 import socket
 import subprocess
@@ -145,11 +144,6 @@ def _admit(pid: int, plan: Plan, groups: tuple[Path, ...]) -> None:
     """Set what holds for everything that the first process will start, while it waits."""
     plan.identity.write_maps(pid)
     cgroups.enter(groups, pid)
-    parents = cgroups.usable_parents()
-    if plan.limits.pids is not None and "pids" not in parents:
-        resource.prlimit(pid, resource.RLIMIT_NPROC, (plan.limits.pids, plan.limits.pids))
-    if plan.limits.memory_bytes is not None and "memory" not in parents:
-        resource.prlimit(pid, resource.RLIMIT_DATA, (plan.limits.memory_bytes, plan.limits.memory_bytes))
 
 
 def _seed(plan: Plan, *, send: int, said: int, log: int) -> None:

@@ -1,0 +1,118 @@
+"""Sandboxes of the provider `local`, each with one command, against a bare loop of bubblewrap and an interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+from agentix.api import RuntimeMount, SandboxConfig, base_runtime
+from agentix.providers.local import LocalProvider
+from agentix.providers.local.arguments import Root, root_arguments
+from agentix.providers.local.bubblewrap import find_bubblewrap
+from agentix.providers.local.etc import prepare_etc
+from table import Row, show
+
+COUNT = 200
+CONCURRENCY = 4
+ROUNDS = 3
+
+
+def rows() -> list[Row]:
+    """The rows of this benchmark."""
+    return anyio.run(_rows)
+
+
+async def _rows() -> list[Row]:
+    runtime = await base_runtime()
+    command = _bare_command(runtime)
+
+    def bare() -> None:
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+    async with LocalProvider() as provider:
+
+        async def one() -> None:
+            async with provider.session(SandboxConfig()) as sandbox:
+                result = await sandbox.exec(["true"])
+                assert result.ok, result
+
+        await one()
+        ours, theirs = [], []
+        # In turns, so that whatever else the machine does falls on both.
+        for _ in range(ROUNDS):
+            theirs.append(_bare_rate(bare, COUNT // ROUNDS))
+            ours.append(await _rate(one, COUNT // ROUNDS))
+        latencies = await _exec_latencies(provider)
+    return [
+        Row(
+            name=f"sandbox with one command, {CONCURRENCY} at a time",
+            ours=max(ours),
+            unit="/s",
+            target=50,
+            bare=max(theirs),
+            ratio_target=0.7,
+        ),
+        Row(
+            name="one more command in an open sandbox, p50",
+            ours=latencies[len(latencies) // 2] * 1000,
+            unit="ms",
+            target=2,
+            better="less",
+        ),
+        Row(
+            name="one more command in an open sandbox, p99",
+            ours=latencies[len(latencies) * 99 // 100] * 1000,
+            unit="ms",
+            better="less",
+        ),
+    ]
+
+
+def _bare_command(runtime: RuntimeMount) -> list[str]:
+    """Bubblewrap with the same root file system and namespaces, and an interpreter that does nothing."""
+    etc = prepare_etc()
+    return [
+        *(str(find_bubblewrap(chosen=None).path), "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0"),
+        *("--as-pid-1", "--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"),
+        *root_arguments(Root(etc=etc, runtime=runtime, storage_bytes=2 << 30), files={}),
+        *(*runtime.argv, "-c", ""),
+    ]
+
+
+def _bare_rate(function: Callable[[], None], count: int) -> float:
+    began = time.perf_counter()
+    with ThreadPoolExecutor(CONCURRENCY) as threads:
+        for future in [threads.submit(function) for _ in range(count)]:
+            future.result()
+    return count / (time.perf_counter() - began)
+
+
+async def _rate(function: Callable[[], Awaitable[None]], count: int) -> float:
+    width = anyio.CapacityLimiter(CONCURRENCY)
+
+    async def limited() -> None:
+        async with width:
+            await function()
+
+    began = time.perf_counter()
+    async with anyio.create_task_group() as group:
+        for _ in range(count):
+            group.start_soon(limited)
+    return count / (time.perf_counter() - began)
+
+
+async def _exec_latencies(provider: LocalProvider) -> list[float]:
+    latencies = []
+    async with provider.session(SandboxConfig()) as sandbox:
+        for _ in range(500):
+            began = time.perf_counter()
+            await sandbox.exec(["true"])
+            latencies.append(time.perf_counter() - began)
+    return sorted(latencies)
+
+
+if __name__ == "__main__":
+    show(rows())
