@@ -344,3 +344,13 @@ async def test_an_agent_that_goes_on_after_its_cancellation_fails(monkeypatch: p
 
     results = await outcomes("agent", Stubborn(), AgentCase(provider=host_process()), only=["solve_can_be_cancelled"])
     assert failed(results) == ["solve_can_be_cancelled"]
+
+
+async def test_a_plugin_may_bring_its_own_waivers_and_each_result_is_told_at_once() -> None:
+    class Excused(LenientStep):
+        contract_waivers = {"inputs_are_strict": "keys are free"}  # noqa: RUF012
+
+    told: list[str] = []
+    results = await outcomes("step", Excused(), on_result=lambda result: told.append(result.name))
+    assert results["inputs_are_strict"].outcome == "waived"
+    assert told == list(results)

@@ -61,17 +61,17 @@ def details(info: PluginInfo) -> str:
     return "\n".join(parts)
 
 
-def check_text(results: Sequence[CheckResult]) -> str:
-    """One line a check, what is wrong below those that failed, and the counts."""
-    lines = []
-    for result in results:
-        shown = result.outcome.upper() if result.outcome == "failed" else result.outcome
-        tail = f": {result.message}" if result.message and result.outcome != "failed" else ""
-        lines.append(f"{shown:<12}  {result.name}{tail}")
-        if result.outcome == "failed":
-            lines += [f"    {result.promise}", textwrap.indent(result.message, "    ")]
+def check_text(result: CheckResult) -> str:
+    """How one check ended, and below it what is wrong."""
+    if result.outcome == "failed":
+        return f"{'FAILED':<12}  {result.name}\n" + textwrap.indent(f"{result.promise}\n{result.message}", "    ")
+    return f"{result.outcome:<12}  {result.name}" + (f": {result.message}" if result.message else "")
+
+
+def counts_text(results: Sequence[CheckResult]) -> str:
+    """How many checks ended in which way."""
     counts = Counter(result.outcome for result in results)
-    return "\n".join([*lines, "", ", ".join(f"{count} {outcome}" for outcome, count in counts.items())])
+    return ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
 
 
 def option_rows(schema: Mapping[str, Any] | None) -> list[tuple[str, ...]]:

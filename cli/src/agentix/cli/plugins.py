@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentix.cli.plugin_text import check_text, details, listing, plain
+from agentix.cli.plugin_text import check_text, counts_text, details, listing, plain
 
 if TYPE_CHECKING:
     from agentix.registry import AnyKind, Kind, PluginInfo
-    from agentix.testing import CheckResult
 
 app = typer.Typer(no_args_is_help=True, help="List, show and check plugins.")
 
@@ -82,6 +81,7 @@ def check_plugin(
     """Run the contract checks against a plugin; the exit code is 1 where a promise is not kept."""
     import contextlib
     import sys
+    from dataclasses import asdict
     from functools import partial
 
     import anyio
@@ -92,6 +92,7 @@ def check_plugin(
     chosen, reference = _reference(name, kind)
     waivers = {key: str(reason) for key, reason in parse_pairs(waive or (), where="--waive").items()}
     make = partial(load, chosen, reference, parse_pairs(opt or (), where="--opt"), where="--opt")
+    out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         plugin = make()
         place = None
@@ -104,15 +105,11 @@ def check_plugin(
             given = parse_pairs(dataset_opt or (), where="--dataset-opt")
             tasks = load("dataset", dataset, given, where="--dataset")
         case = _case(chosen, make, place, tasks, inputs)
-        results = anyio.run(partial(run_checks, chosen, plugin, case=case, waivers=waivers, only=only))
-    _tell(results, as_json=as_json)
+        tell = None if as_json else lambda result: typer.echo(check_text(result), file=out)
+        run = partial(run_checks, chosen, plugin, case=case, waivers=waivers, only=only, on_result=tell)
+        results = anyio.run(run)
+    typer.echo(json.dumps([asdict(result) for result in results], indent=2) if as_json else counts_text(results))
     return 0 if all(result.ok for result in results) else 1
-
-
-def _tell(results: list[CheckResult], *, as_json: bool) -> None:
-    from dataclasses import asdict
-
-    typer.echo(json.dumps([asdict(result) for result in results], indent=2) if as_json else check_text(results))
 
 
 def _case(kind: Kind, make: Any, provider: Any, dataset: Any, inputs: str | None) -> Any:

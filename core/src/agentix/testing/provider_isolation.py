@@ -116,7 +116,7 @@ async def pids_limit_holds(provider: SandboxProvider, case: ProviderCase) -> Non
     loop = "i=0; while [ $i -lt 400 ]; do sleep 60 & i=$((i+1)); echo $i; done"
     async with opened(provider, case.config, pids=100) as sandbox:
         try:
-            result = await sandbox.exec(loop, timeout_s=8)
+            result = await sandbox.exec(loop, timeout_s=4)
         except SandboxGone:
             return
         started = len(result.stdout.split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentix.errors import Unsupported
+from agentix.errors import EnvFailed, Unsupported
 from agentix.interfaces import SandboxProvider
 from agentix.models import Capability, ImageBuild
 from agentix.testing.cases import ProviderCase
@@ -15,11 +15,13 @@ from agentix.testing.provider_sandboxes import expect_nothing_left, labelled, ru
 REFUSALS = Checks("provider")
 
 
-async def _refused(provider: SandboxProvider, case: ProviderCase, field: str, **changes: object) -> None:
+async def _refused(
+    provider: SandboxProvider, case: ProviderCase, field: str, error: type[EnvFailed] = Unsupported, **changes: object
+) -> None:
     config = labelled(case.config, **changes)
     try:
         info = await provider.create(config, await runtime_for(provider))
-    except Unsupported as exc:
+    except error as exc:
         named = any(word.split("_")[0] in str(exc).lower() for word in (field, *changes))
         expect(named, f"the refusal does not name {field}: {exc}")
         await expect_nothing_left(provider, config)
@@ -39,7 +41,7 @@ async def refuses_image_builds(provider: SandboxProvider, case: ProviderCase) ->
     """Without the capability `image_build` it refuses a Dockerfile with an instruction that it cannot honour."""
     with TemporaryDirectory(prefix="agentix-check-") as context:
         (Path(context) / "Dockerfile").write_text("FROM scratch\nRUN apt-get install -y agentix-check\n")
-        await _refused(provider, case, "run", image=ImageBuild(context=Path(context)))
+        await _refused(provider, case, "run", EnvFailed, image=ImageBuild(context=Path(context)))
 
 
 @REFUSALS.add(lacks=Capability.NETWORK_PUBLIC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -46,8 +46,11 @@ async def run_checks(
     case: Case | None = None,
     waivers: Mapping[str, str] | None = None,
     only: Sequence[str] | None = None,
+    on_result: Callable[[CheckResult], None] | None = None,
 ) -> list[CheckResult]:
     """Run the contract checks against a plugin object.
+
+    A plugin may bring waivers of its own, in the same form, as its attribute `contract_waivers`.
 
     Args:
         kind: Which contract.
@@ -55,6 +58,7 @@ async def run_checks(
         case: How to try it; the default case of the kind otherwise.
         waivers: Reasons, by the name of the check that may fail for that reason.
         only: Names of the checks to run; all otherwise.
+        on_result: Called with each result as soon as it is there.
 
     Returns:
         One result a check, in order.
@@ -64,7 +68,7 @@ async def run_checks(
             another kind.
     """
     checks = checks_of(kind)
-    waivers = dict(waivers or {})
+    waivers = {**getattr(plugin, "contract_waivers", {}), **(waivers or {})}
     _validate(kind, checks, waivers, only)
     case = case or _CASES[kind]()
     if not isinstance(case, _CASES[kind]):
@@ -76,6 +80,8 @@ async def run_checks(
         for check in checks:
             if only is None or check.name in only:
                 results.append(await _run(check, plugin, case, waivers.get(check.name)))
+                if on_result is not None:
+                    on_result(results[-1])
     return results
 
 
