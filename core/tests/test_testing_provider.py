@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import anyio
 import pytest
@@ -14,12 +14,6 @@ from agentix.testing import ProviderContract, run_checks
 
 
 class TestHostProcess(ProviderContract):
-    waivers: ClassVar = {
-        "refuses_images": "a dataset's image is ignored, so that trusted code can run anywhere",
-        "refuses_image_builds": "a dataset's image is ignored, so that trusted code can run anywhere",
-        "refuses_public_network": "a plain process always has the host's network",
-    }
-
     def plugin(self) -> HostProcessProvider:
         return HostProcessProvider()
 

@@ -52,6 +52,12 @@ class HostProcessProvider(BaseProvider):
 
     name = "host-process"
     connects_lazily = True
+    contract_waivers: ClassVar[Mapping[str, str]] = {
+        "refuses_images": "the image is left aside, so that trusted code runs on any dataset",
+        "refuses_image_builds": "the image is left aside, so that trusted code runs on any dataset",
+        "refuses_public_network": "a plain process always has the host's network",
+    }
+    """Contract checks that this provider does not pass, and why."""
 
     def __init__(self) -> None:
         self._sandboxes: dict[str, _Entry] = {}
