@@ -39,6 +39,15 @@ async def test_every_instance_gets_a_resolved_rollout_in_input_order() -> None:
     assert not provider.live
 
 
+async def test_a_trial_that_asks_nothing_of_its_sandbox_starts_no_process() -> None:
+    provider = FakeProvider(on={"dial": fail(AssertionError("a sandbox was touched"))})
+    for scoring in ("fresh", "shared"):
+        for patch in (None, ""):
+            dataset = FakeDataset(1, scoring=scoring)  # type: ignore[arg-type]
+            (rollout,) = await run_rollouts(dataset=dataset, agent=FakeAgent(patch), provider=provider)
+            assert rollout.failure is None
+
+
 async def test_trials_of_one_instance_are_next_to_each_other() -> None:
     rollouts = await run_rollouts(dataset=FakeDataset(2), agent=FakeAgent(), provider=FakeProvider(), trials=3)
     assert [(r.instance_id, r.index) for r in rollouts] == [

@@ -30,6 +30,7 @@ class Answer:
         self._phases = phases
         self._note = note
         self._base: BaseTree | None = None
+        self._was_empty = False
         self._prepared = False
 
     async def prepare(self, sandbox: Sandbox) -> None:
@@ -45,15 +46,15 @@ class Answer:
         if not has_tree(sandbox):
             return
         if sandbox.untouched and not sandbox.config.workdir:
-            self._base = BaseTree.empty(sandbox.workdir)
-        else:
-            try:
-                with boundary("sandbox"), self._phases.phase("collect", PatchError):
-                    self._base = await capture_base(sandbox, sandbox.workdir)
-            except SandboxGone:
-                raise
-            except TrialError as error:
-                self._failed(error, required=self._required)
+            self._was_empty = True
+            return
+        try:
+            with boundary("sandbox"), self._phases.phase("collect", PatchError):
+                self._base = await capture_base(sandbox, sandbox.workdir)
+        except SandboxGone:
+            raise
+        except TrialError as error:
+            self._failed(error, required=self._required)
 
     async def capture(self, sandbox: Sandbox, given: str, *, best_effort: bool = False) -> None:
         """Take the patch after the agent ran.
@@ -70,11 +71,12 @@ class Answer:
         if given:
             self.patch = given
             return
-        if self._base is None or sandbox.untouched:
+        if sandbox.untouched or (self._base is None and not self._was_empty):
             return
         try:
             with boundary("sandbox"), self._phases.phase("collect", PatchError):
-                captured = await self._base.diff(sandbox)
+                base = self._base or BaseTree.empty(sandbox.workdir)
+                captured = await base.diff(sandbox)
         except SandboxGone:
             if not best_effort:
                 raise

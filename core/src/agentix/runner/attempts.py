@@ -22,6 +22,7 @@ from agentix.runner.phases import Phases
 from agentix.runner.setting import Setting
 
 FAILURE_FILE = "failure.json"
+_IMMUTABLE = frozenset({str, int, float, bool, bytes})
 
 
 async def run_trial(setting: Setting, trial: Trial) -> Rollout:
@@ -136,6 +137,8 @@ def _log_dir(setting: Setting, trial: Trial, attempt: int) -> Path | None:
 
 def _own_copy(trial: Trial) -> dict[str, Any]:
     """The instance, so that what one attempt does to it is not seen by another."""
+    if all(value is None or type(value) in _IMMUTABLE for value in trial.instance.values()):
+        return dict(trial.instance)
     try:
         return copy.deepcopy(dict(trial.instance))
     except Exception:

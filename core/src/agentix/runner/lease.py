@@ -54,7 +54,7 @@ class Lease:
         Raises:
             TrialError: It could not be created, or not in time.
         """
-        tasks.start_soon(self._hold)
+        tasks.start_soon(self._hold, name="agentix.sandbox")
         try:
             await self._opened.wait()
         except BaseException:

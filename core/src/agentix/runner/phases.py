@@ -12,6 +12,7 @@ from agentix.errors import TrialError
 from agentix.models import Limits, Phase, TimeoutRule
 
 _NO_RULE = TimeoutRule()
+_DEFAULTS = Limits()
 
 
 class Phases:
@@ -35,8 +36,10 @@ class Phases:
         rules: Mapping[Phase, TimeoutRule] | None = None,
         started: Callable[[str], None] | None = None,
     ) -> None:
-        limits = Limits() if task is None else Limits().merged(task)
-        self.limits = limits if run is None else limits.merged(run)
+        self.limits = _DEFAULTS
+        for limits in (task, run):
+            if limits is not None and limits.model_fields_set:
+                self.limits = self.limits.merged(limits)
         self.seconds: dict[str, float] = {}
         self.started = started
         self._explicit = frozenset[str]() if run is None else run.model_fields_set

@@ -51,7 +51,7 @@ class Pool:
             if self._setting.feed.watched:
                 tasks.start_soon(self._setting.feed.run)
             self._workers = 1
-            tasks.start_soon(self._work, tasks)
+            tasks.start_soon(self._work, tasks, name="agentix.worker")
             await self._done.wait()
             await self._setting.feed.delivered()
             tasks.cancel_scope.cancel()
@@ -64,7 +64,7 @@ class Pool:
                 # Each worker starts the next one, so that thousands do not all start in one turn of the loop.
                 if self._workers < self._setting.n_concurrent and self._trials is not None:
                     self._workers += 1
-                    tasks.start_soon(self._work, tasks)
+                    tasks.start_soon(self._work, tasks, name="agentix.worker")
                 rollout = await run_trial(self._setting, trial)
                 reason = self._breaker.reason(rollout)
                 if reason is not None:

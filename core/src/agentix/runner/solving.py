@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from agentix.errors import AgentFailed, AgentTimeout, LimitReached, SandboxGone, TrialError
 from agentix.interfaces import RolloutContext, Signal
-from agentix.models import AgentResult, Ended, FailureCode, Trial, Usage
+from agentix.models import AgentResult, Ended, FailureCode, Limits, Trial, Usage
 from agentix.runner.boundary import boundary
 from agentix.runner.phases import Phases
 from agentix.runner.roles import Roles
@@ -78,7 +78,7 @@ async def run_agent(
             trial=trial,
             dataset=roles.dataset,
             instruction=text,
-            limits=phases.limits.model_copy(update={"agent_s": limit}),
+            limits=phases.limits if limit == phases.limits.agent_s else _with_agent_s(phases.limits, limit),
             user=user,
             attempt=attempt,
             log_dir=log_dir,
@@ -109,6 +109,10 @@ async def run_agent(
         error = failed
     fatal = error.code in (FailureCode.HOST_ERROR, FailureCode.ENV_FAILED)
     return Solved(result=result, ended=_ending(error), error=error, stopped=True, fatal=fatal)
+
+
+def _with_agent_s(limits: Limits, seconds: float | None) -> Limits:
+    return limits.model_copy(update={"agent_s": seconds})
 
 
 def _checked(result: object) -> AgentResult:
