@@ -149,12 +149,12 @@ if TYPE_CHECKING:
         Unreleased,
     )
     from agentix.trajectory import (
-        Recorder as TrajectoryRecorder,
-    )
-    from agentix.trajectory import (
-        Step as TrajectoryStep,
-    )
-    from agentix.trajectory import (
+        AgentInfo,
+        FinalMetrics,
+        Metrics,
+        Observation,
+        ObservationResult,
+        ToolCall,
         TrajectorySummary,
         check_trajectory,
         iter_steps,
@@ -163,12 +163,19 @@ if TYPE_CHECKING:
         summarize_trajectory,
         usage_of,
     )
+    from agentix.trajectory import (
+        Recorder as TrajectoryRecorder,
+    )
+    from agentix.trajectory import (
+        Step as TrajectoryStep,
+    )
 
 __all__ = [
     "PLUGIN_API",
     "SERVER_ARGS",
     "Agent",
     "AgentFailed",
+    "AgentInfo",
     "AgentResult",
     "AgentTimeout",
     "AgentixError",
@@ -196,6 +203,7 @@ __all__ = [
     "ExecResult",
     "Failure",
     "FailureCode",
+    "FinalMetrics",
     "Flow",
     "HasArtifacts",
     "HasContentHash",
@@ -209,8 +217,11 @@ __all__ = [
     "ImageBuild",
     "LimitReached",
     "Limits",
+    "Metrics",
     "Mount",
     "Network",
+    "Observation",
+    "ObservationResult",
     "OutputChunk",
     "PatchError",
     "PatchLimits",
@@ -247,6 +258,7 @@ __all__ = [
     "StepContext",
     "StepOutcome",
     "TimeoutRule",
+    "ToolCall",
     "TrajectoryError",
     "TrajectoryRecorder",
     "TrajectoryStep",
@@ -420,6 +432,12 @@ _HOMES = {
         "Unreleased",
     ),
     "agentix.trajectory": (
+        "AgentInfo",
+        "FinalMetrics",
+        "Metrics",
+        "Observation",
+        "ObservationResult",
+        "ToolCall",
         "TrajectorySummary",
         "check_trajectory",
         "iter_steps",
