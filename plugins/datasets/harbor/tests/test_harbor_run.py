@@ -1,238 +1,53 @@
-"""Tasks run for real on the provider `local`."""
+"""Tasks run for real on the provider `local`: what happens when, and what is kept."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from agentix.api import (
-    AgentResult,
-    Capability,
-    FailureCode,
-    Limits,
-    Rollout,
-    RolloutContext,
-    Sandbox,
-    SandboxConfig,
-    TimeoutRule,
-    run_rollouts,
-)
+from agentix.api import Capability, FailureCode, Limits, SandboxConfig, TimeoutRule, run_rollouts
 from agentix.plugins.datasets.harbor import HarborConfig, HarborDataset
-
-local = pytest.importorskip("agentix.providers.local", reason="the provider local is not installed")
-
-pytestmark = [pytest.mark.real, pytest.mark.anyio]
-
-GREETING_TEST = """#!/bin/sh
-grep -qx hello /app/greeting && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
-"""
-
-
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-async def provider() -> AsyncIterator[Any]:
-    async with local.LocalProvider() as provider:
-        yield provider
-
-
-class Oracle:
-    deterministic = True
-
-    async def solve(
-        self, sandbox: Sandbox, instance: dict[str, Any], *, model: str | None, context: RolloutContext
-    ) -> AgentResult:
-        return await context.dataset.reference(sandbox, instance)  # type: ignore[attr-defined]
-
-
-class Shell:
-    """Runs a script in the sandbox, as the user that the task names."""
-
-    def __init__(self, script: str = "") -> None:
-        self.script = script
-        self.requests: list[str] = []
-
-    async def solve(
-        self, sandbox: Sandbox, instance: dict[str, Any], *, model: str | None, context: RolloutContext
-    ) -> AgentResult:
-        self.requests.append(context.instruction)
-        result = await sandbox.exec(self.script, user=context.user)
-        return AgentResult(exit_code=result.exit_code)
-
+from agentix.sandbox import HostProcessProvider
 
 MakeTask = Callable[..., Path]
 Run = Callable[..., Any]
+Shell = Callable[..., Any]
 
-
-@pytest.fixture
-def task(tmp_path: Path) -> MakeTask:
-    """Writes a task: its task.toml, its test.sh, and any other files by their paths."""
-
-    def make(toml: str = "", test: str = GREETING_TEST, *, name: str = "task", **files: str | bytes) -> Path:
-        directory = tmp_path / "tasks" / name
-        content: dict[str, str | bytes] = {
-            "task.toml": toml if "network_mode" in toml else f'{toml}\n[environment]\nnetwork_mode = "no-network"\n',
-            "instruction.md": "Say hello.\n",
-            "environment/Dockerfile": "FROM debian\nWORKDIR /app\n",
-            "tests/test.sh": test,
-            "solution/solve.sh": "#!/bin/sh\necho hello > /app/greeting\n",
-            **files,
-        }
-        for path, text in content.items():
-            place = directory / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return directory
-
-    return make
-
-
-@pytest.fixture
-def run(provider: Any, tmp_path: Path) -> Run:
-    async def go(path: Path, agent: object = None, *, keep: bool = True, **options: Any) -> Rollout:
-        config = {"path": str(path), **options.pop("dataset", {})}
-        (rollout,) = await run_rollouts(
-            dataset=HarborDataset(HarborConfig.model_validate(config)),
-            agent=agent or Oracle(),
-            provider=provider,
-            trial_dir=(lambda trial: tmp_path / "trial") if keep else None,
-            **options,
-        )
-        return rollout
-
-    return go
-
-
-def logs(tmp_path: Path) -> Path:
-    return tmp_path / "trial" / "attempts" / "1"
+pytestmark = [pytest.mark.real, pytest.mark.anyio]
 
 
 def sh(body: str) -> str:
     return f"#!/bin/sh\n{body}\n"
 
 
-async def test_the_reference_is_rewarded_and_doing_nothing_is_not(task: MakeTask, run: Run, tmp_path: Path) -> None:
+async def test_the_reference_is_rewarded_and_doing_nothing_is_not(task: MakeTask, run: Run, shell: Shell) -> None:
     path = task()
     assert (await run(path)).reward == 1.0
-    nothing = await run(path, Shell())
+    nothing = await run(path, shell())
     assert (nothing.reward, nothing.resolved, nothing.error) == (0.0, False, None)
 
 
-async def test_logs_are_kept_on_the_host(task: MakeTask, run: Run, tmp_path: Path) -> None:
+async def test_logs_are_kept_on_the_host(task: MakeTask, run: Run, logs: Path, shell: Shell) -> None:
     path = task(test=sh("echo out; echo err >&2; echo 1 > /logs/verifier/reward.txt; exit 7"))
-    agent = Shell("echo working > /logs/agent/a.log; echo kept > /logs/artifacts/x")
+    agent = shell("echo working > /logs/agent/a.log; echo kept > /logs/artifacts/x")
     rollout = await run(path, agent)
     assert rollout.reward == 1.0
     assert rollout.score is not None
     assert rollout.score["verifier_exit"] == 7
-    assert (logs(tmp_path) / "verifier" / "test-stdout.txt").read_text() == "out\nerr\n"
-    assert (logs(tmp_path) / "verifier" / "reward.txt").read_text() == "1\n"
-    assert (logs(tmp_path) / "agent" / "a.log").read_text() == "working\n"
-    assert (logs(tmp_path) / "artifacts" / "logs" / "artifacts" / "x").read_text() == "kept\n"
+    assert (logs / "verifier" / "test-stdout.txt").read_text() == "out\nerr\n"
+    assert (logs / "verifier" / "reward.txt").read_text() == "1\n"
+    assert (logs / "agent" / "a.log").read_text() == "working\n"
+    assert (logs / "artifacts" / "logs" / "artifacts" / "x").read_text() == "kept\n"
     assert not [note for note in rollout.notes if not note.startswith("local:")]
 
 
 async def test_nothing_has_to_be_kept(task: MakeTask, run: Run) -> None:
     assert (await run(task(), keep=False)).reward == 1.0
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ("exit 0", "neither reward.json nor reward.txt"),
-        ("echo some output; echo more >&2; exit 3", "test.sh exited with 3; its output ends with:\nsome output\nmore"),
-        ("printf '{' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt", "reward.json: '{' is not JSON"),
-        ("mkdir /logs/verifier/reward.txt", "reward.txt is a directory"),
-        ("mkfifo /logs/verifier/reward.txt", "reward.txt"),
-        ("echo 1 > /tmp/r; ln -s /tmp/r /logs/verifier/reward.txt", "reward.txt"),
-        ("truncate -s 2G /logs/verifier/reward.txt", "reward.txt"),
-        ("echo nan > /logs/verifier/reward.txt", "reward.txt: 'nan\\n' is not a number"),
-        ("echo 1_0 > /logs/verifier/reward.txt", "is not a number"),
-        (": > /logs/verifier/reward.txt", "reward.txt: it is empty"),
-        ("rm -rf /logs/verifier", "no reward: /logs/verifier was replaced while the tests ran"),
-        ("kill -9 $$", "test.sh exited with 137"),
-    ],
-)
-async def test_no_valid_reward_is_a_verifier_error_and_never_a_number(
-    task: MakeTask, run: Run, body: str, said: str
-) -> None:
-    rollout = await run(task(test=sh(body)))
-    assert rollout.reward is None
-    assert rollout.failure is not None
-    assert rollout.failure.code == FailureCode.VERIFIER_ERROR
-    assert said in rollout.failure.message
-
-
-async def test_metrics_come_from_reward_json(task: MakeTask, run: Run) -> None:
-    body = """echo '{"a": 1, "b": 0.5}' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt"""
-    path = task(test=sh(body))
-    rollout = await run(path)
-    assert rollout.reward == 0.75
-    assert rollout.score["metrics"] == {"a": 1, "b": 0.5}
-    assert rollout.score["reward_rule"] == "mean of 2 keys"
-    assert any("reward.txt: 1.0" in note for note in rollout.notes), rollout.notes
-    assert (await run(path, dataset={"reward_key": "b"})).reward == 0.5
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        "for f in reward.txt reward.json; do echo 1 > /logs/verifier/$f; done; mkdir /tests; echo 1 > /tests/reward.tx",
-        "echo 1 > /logs/verifier/reward.json; chmod 555 /logs/verifier",
-        "rm -rf /logs/verifier && ln -s /etc /logs/verifier",
-        "rm -rf /logs/verifier && ln -s /nowhere /logs/verifier",
-        "rm -rf /logs/verifier && echo 1 > /logs/verifier",
-        "rm -rf /logs && ln -s /tmp /logs",
-        "rm -rf /logs && echo 1 > /logs",
-        "chattr +i /logs/verifier; echo 1 > /logs/verifier/reward.json",
-        "mkdir -p /tests && echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh && chmod 555 /tests",
-        "mkdir /t && echo 'echo 1 > /logs/verifier/reward.txt' > /t/test.sh && rm -rf /tests && ln -s /t /tests",
-        "rm -rf /tests; echo x > /tests",
-        "while :; do echo 1 > /logs/verifier/reward.txt; done 2> /dev/null &",
-        "setsid sh -c 'while :; do echo 1 > /logs/verifier/reward.json; sleep 0.1; done' 2> /dev/null &",
-        "while :; do rm -rf /logs/verifier; ln -s /tmp /logs/verifier; done 2> /dev/null &",
-        "cd /; rm -rf /app; :",
-        "cd /; rm -rf /app; echo x > /app; ln -s /nowhere /app",
-        "cd /; rm -rf /app; ln -s /nowhere /app",
-    ],
-)
-async def test_an_agent_that_plants_its_reward_gets_what_the_tests_say(task: MakeTask, run: Run, script: str) -> None:
-    # The tests need a moment, as real ones do.
-    rollout = await run(task(test=sh(f"sleep 0.2\n{GREETING_TEST}")), Shell(script))
-    assert rollout.failure is None
-    assert rollout.reward == 0.0
-
-
-async def test_a_test_that_leaves_a_writer_behind_has_no_reward(task: MakeTask, run: Run) -> None:
-    body = "(while :; do echo 1 > /logs/verifier/reward.txt; sleep 0.05; done) &\necho 1 > /logs/verifier/reward.txt"
-    rollout = await run(task(test=sh(body)))
-    assert rollout.failure is not None
-    assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.VERIFIER_ERROR, "reward_changed")
-
-
-@pytest.mark.parametrize(("services", "reward"), [("keep", 1.0), ("kill", 0.0)])
-async def test_what_an_agent_leaves_running_lives_on_unless_told_otherwise(
-    task: MakeTask, run: Run, services: str, reward: float
-) -> None:
-    body = 'kill -0 "$(cat /app/pid)" 2> /dev/null && r=1 || r=0\necho $r > /logs/verifier/reward.txt'
-    agent = Shell("sleep 300 & echo $! > /app/pid")
-    assert (await run(task(test=sh(body)), agent, dataset={"services": services})).reward == reward
-
-
-async def test_an_agent_that_times_out_is_dead_before_the_tests_and_keeps_its_reward(task: MakeTask, run: Run) -> None:
-    body = """a=$(wc -c < /app/tick); sleep 0.5; b=$(wc -c < /app/tick)
-    [ "$a" = "$b" ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt"""
-    script = 'trap "" TERM INT; while :; do echo x >> /app/tick; sleep 0.05; done'
-    rollout = await run(task("[agent]\ntimeout_sec = 1", sh(body)), Shell(script))
-    assert (rollout.reward, rollout.ended) == (1.0, "timeout")
 
 
 async def test_timeouts_are_the_tasks_and_the_runs_rules_apply_to_them(task: MakeTask, run: Run) -> None:
@@ -242,11 +57,6 @@ async def test_timeouts_are_the_tasks_and_the_runs_rules_apply_to_them(task: Mak
     assert rollout.failure is not None
     assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.VERIFIER_ERROR, "score_timeout")
     assert "0.6 s" in rollout.failure.message
-
-
-async def test_what_tests_printed_before_they_timed_out_is_kept(task: MakeTask, run: Run, tmp_path: Path) -> None:
-    await run(task("[verifier]\ntimeout_sec = 0.5", sh("echo begun; sleep 60")))
-    assert (logs(tmp_path) / "verifier" / "test-stdout.txt").read_text() == "begun\n"
 
 
 @pytest.mark.parametrize(
@@ -268,13 +78,6 @@ async def test_scripts_need_neither_run_bit_nor_shebang(
     assert note is None or any(note in said for said in rollout.notes)
 
 
-async def test_a_shebang_that_is_not_there_is_told(task: MakeTask, run: Run) -> None:
-    rollout = await run(task(test="#!/no/such/interpreter\n"))
-    assert rollout.failure is not None
-    assert "test.sh exited with 12" in rollout.failure.message
-    assert "/no/such/interpreter" in rollout.failure.message
-
-
 async def test_files_next_to_the_scripts_come_along(task: MakeTask, run: Run) -> None:
     path = task(
         test=sh("cp /tests/data/value /logs/verifier/reward.txt"),
@@ -287,8 +90,8 @@ async def test_files_next_to_the_scripts_come_along(task: MakeTask, run: Run) ->
     assert (await run(path)).reward == 0.25
 
 
-async def test_tests_are_not_there_while_the_agent_works(task: MakeTask, run: Run) -> None:
-    agent = Shell("ls /tests/* /solution/* > /app/seen 2> /dev/null; [ -s /app/seen ] && exit 1; echo hello > greeting")
+async def test_tests_are_not_there_while_the_agent_works(task: MakeTask, run: Run, shell: Shell) -> None:
+    agent = shell("ls /tests/* /solution/* > /app/seen 2> /dev/null; [ -s /app/seen ] && exit 1; echo hello > greeting")
     rollout = await run(task(), agent)
     assert (rollout.reward, rollout.ended) == (1.0, "completed")
 
@@ -329,13 +132,15 @@ async def test_what_a_task_lacks_fails_that_task_by_name(task: MakeTask, run: Ru
     assert key in rollout.failure.message
 
 
-async def test_a_task_that_cannot_run_leaves_the_others_alone(task: MakeTask, provider: Any, tmp_path: Path) -> None:
+async def test_a_task_that_cannot_run_leaves_the_others_alone(
+    task: MakeTask, provider: Any, tmp_path: Path, oracle: Any
+) -> None:
     task(name="a")
     task('[environment]\nnetwork_mode = "no-network"\nos = "windows"', name="b")
     task(name="c", **{"environment/Dockerfile": "FROM debian\nRUN make\n"})
     task(name="d")
     dataset = HarborDataset(HarborConfig(path=(str(tmp_path / "tasks"),)))
-    rollouts = await run_rollouts(dataset=dataset, agent=Oracle(), provider=provider)
+    rollouts = await run_rollouts(dataset=dataset, agent=oracle, provider=provider)
     assert [(r.instance_id, r.reward) for r in rollouts] == [("a", 1.0), ("b", None), ("c", None), ("d", 1.0)]
     assert [r.failure.code for r in rollouts if r.failure] == [FailureCode.ENV_FAILED] * 2
 
@@ -368,7 +173,7 @@ async def test_users_and_working_directory(task: MakeTask, run: Run, provider: A
     assert (rollout.reward, rollout.ended) == (1.0, "completed")
 
 
-async def test_a_healthcheck_is_waited_for(task: MakeTask, run: Run, tmp_path: Path) -> None:
+async def test_a_healthcheck_is_waited_for(task: MakeTask, run: Run) -> None:
     toml = """
     [environment]
     network_mode = "no-network"
@@ -388,7 +193,7 @@ async def test_a_healthcheck_is_waited_for(task: MakeTask, run: Run, tmp_path: P
 
 
 async def test_artifacts_are_collected_with_destinations_and_exclusions(
-    task: MakeTask, run: Run, tmp_path: Path
+    task: MakeTask, run: Run, logs: Path, shell: Shell
 ) -> None:
     toml = """
     artifacts = ["/app/one", "two", { source = "/app/tree", destination = "kept/tree", exclude = ["*.o", "cache"] },
@@ -400,8 +205,8 @@ async def test_artifacts_are_collected_with_destinations_and_exclusions(
     """
     script = "echo 2 > two; echo 3 > three; mkdir -p tree/cache tree/src; touch tree/a.o tree/src/b.o tree/src/b.c"
     script += " tree/cache/x"
-    rollout = await run(task(toml), Shell(script))
-    kept = logs(tmp_path) / "artifacts"
+    rollout = await run(task(toml), shell(script))
+    kept = logs / "artifacts"
     found = sorted(str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file())
     assert found == ["app/one", "app/two", "kept/tree/src/b.c"]
     assert (kept / "app" / "one").read_text() == "collected\n"
@@ -409,54 +214,6 @@ async def test_artifacts_are_collected_with_destinations_and_exclusions(
     assert "'echo no >&2; exit 3' exited with 3: no" in notes
     assert "/app/three was left out: /app/tree lies at kept" in notes
     assert "there is nothing at /app/none" in notes
-
-
-SEPARATE = 'artifacts = ["/app/answer", "/app/tree"]\n[verifier]\nenvironment_mode = "separate"\n'
-
-
-@pytest.mark.parametrize("keep", [True, False])
-async def test_a_separate_verifier_sees_artifacts_and_nothing_else(task: MakeTask, run: Run, keep: bool) -> None:
-    body = """ls -A /app /logs/artifacts /app/tree
-    [ "$(ls -A /app | tr '\\n' ' ')" = "answer brought tree " ] || exit 1
-    [ "$(cat /app/answer /app/tree/a /logs/artifacts/b)" = "42
-    1
-    2" ] || exit 1
-    [ -e /app/secret ] || [ -e /logs/agent/log ] || [ -e /solution/solve.sh ] || echo 1 > /logs/verifier/reward.txt"""
-    path = task(
-        SEPARATE,
-        sh(body.replace("\n    ", "\n")),
-        **{"environment/Dockerfile": "FROM debian\nWORKDIR /app\nCOPY brought .\n", "environment/brought": ""},
-    )
-    script = "echo 42 > answer; mkdir tree; echo 1 > tree/a; echo 2 > /logs/artifacts/b; echo x > secret; "
-    script += "echo x > /logs/agent/log; echo 1 > /logs/verifier/reward.txt"
-    rollout = await run(path, Shell(script), keep=keep)
-    assert rollout.failure is None, rollout.failure.message
-    assert rollout.reward == 1.0
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        "ln -s /tests/expected answer",
-        "mkdir tree; ln -s /tests/expected tree/a; ln -s ../../tests/expected answer",
-        "mkfifo answer",
-    ],
-)
-async def test_links_in_artifacts_reach_nothing_of_a_separate_verifier(task: MakeTask, run: Run, script: str) -> None:
-    body = 'for f in /app/answer /app/tree/a; do [ "$(cat $f)" = 42 ] && r=1; done\n'
-    body += "echo ${r:-0} > /logs/verifier/reward.txt"
-    rollout = await run(task(SEPARATE, sh(body), **{"tests/expected": "42\n"}), Shell(script))
-    assert rollout.reward == 0.0
-
-
-async def test_a_verifiers_own_dockerfile_brings_the_tests(task: MakeTask, run: Run) -> None:
-    dockerfile = "FROM debian\nWORKDIR /tests\nCOPY . /tests\n"
-    toml = '[verifier]\nenvironment_mode = "separate"\n[verifier.environment]\nnetwork_mode = "no-network"\n'
-    toml += '[environment]\nnetwork_mode = "no-network"\n'
-    body = sh("[ -f /tests/Dockerfile ] && pwd && echo 0.5 > /logs/verifier/reward.txt")
-    path = task(toml, body, **{"tests/Dockerfile": dockerfile})
-    (path / "tests" / "test.sh").chmod(0o755)
-    assert (await run(path)).reward == 0.5
 
 
 STEPS = """
@@ -493,20 +250,20 @@ def steps(strategy: str = "mean", least: str = "0.0", *, first: str = "1", secon
     [("mean", "0.0", 0.75, 2), ("final", "1.0", 0.5, 2), ("mean", "{ reward = 1.5 }", 1.0, 1), ("final", "2", 1.0, 1)],
 )
 async def test_steps_share_a_sandbox_and_combine(
-    task: MakeTask, run: Run, tmp_path: Path, strategy: str, least: str, reward: float, ran: int
+    task: MakeTask, run: Run, strategy: str, least: str, reward: float, ran: int, logs: Path
 ) -> None:
     rollout = await run(task(**steps(strategy, least)))
     assert rollout.failure is None, rollout.failure.message
     assert rollout.reward == reward
     assert [step["name"] for step in rollout.score["steps"]] == ["first", "second"][:ran]
-    assert (logs(tmp_path) / "first" / "agent" / "one").is_file()
-    assert (logs(tmp_path) / "first" / "verifier" / "reward.txt").is_file()
+    assert (logs / "first" / "agent" / "one").is_file()
+    assert (logs / "first" / "verifier" / "reward.txt").is_file()
     assert ran == 2 or any("stopped after the step 'first'" in note for note in rollout.notes)
     json.dumps(rollout.score)
 
 
-async def test_each_step_has_its_instruction(task: MakeTask, run: Run) -> None:
-    agent = Shell("touch /app/first /app/second")
+async def test_each_step_has_its_instruction(task: MakeTask, run: Run, shell: Shell) -> None:
+    agent = shell("touch /app/first /app/second")
     assert (await run(task(**steps()), agent)).reward == 0.75
     assert agent.requests == ["One.", "Two."]
 
@@ -538,7 +295,7 @@ async def test_files_of_an_environment_that_no_image_brings_are_uploaded(task: M
             assert await sandbox.exists("/srv/data/x") is expected
 
 
-async def test_each_step_can_have_a_verifier_of_its_own(task: MakeTask, run: Run, tmp_path: Path) -> None:
+async def test_each_step_can_have_a_verifier_of_its_own(task: MakeTask, run: Run, logs: Path) -> None:
     files = steps()
     files["toml"] = files["toml"].replace(
         'name = "second"', 'name = "second"\nartifacts = ["/app/second"]\nverifier = { environment_mode = "separate" }'
@@ -548,39 +305,22 @@ async def test_each_step_can_have_a_verifier_of_its_own(task: MakeTask, run: Run
     rollout = await run(task(**files))
     assert rollout.failure is None, rollout.failure.message
     assert [step["reward"] for step in rollout.score["steps"]] == [1.0, 1.0]
-    assert (logs(tmp_path) / "second" / "artifacts" / "app" / "second").is_file()
-    assert (logs(tmp_path) / "second" / "verifier" / "reward.txt").is_file()
+    assert (logs / "second" / "artifacts" / "app" / "second").is_file()
+    assert (logs / "second" / "verifier" / "reward.txt").is_file()
 
 
-async def test_a_provider_without_isolation_is_refused_before_anything_is_touched(task: MakeTask) -> None:
-    from agentix.sandbox import HostProcessProvider
-
+async def test_a_provider_without_isolation_is_refused_before_anything_is_touched(task: MakeTask, oracle: Any) -> None:
     dataset = HarborDataset(HarborConfig(path=(str(task()),)))
     async with HostProcessProvider() as provider:
-        (rollout,) = await run_rollouts(dataset=dataset, agent=Oracle(), provider=provider)
+        (rollout,) = await run_rollouts(dataset=dataset, agent=oracle, provider=provider)
     assert rollout.failure is not None
     assert rollout.failure.code == FailureCode.ENV_FAILED
 
 
-async def test_the_scorer_alone_refuses_one_too(task: MakeTask) -> None:
-    from agentix.api import Unsupported
-    from agentix.sandbox import HostProcessProvider
-
-    dataset = HarborDataset(HarborConfig(path=(str(task()),)))
-    (instance,) = dataset.instances()
-    async with HostProcessProvider() as provider, provider.session(SandboxConfig()) as sandbox:
-        for call in (
-            lambda: dataset.setup(sandbox, instance),
-            lambda: dataset.score(sandbox, instance, ""),
-            lambda: dataset.reference(sandbox, instance),
-        ):
-            with pytest.raises(Unsupported, match="does not isolate"):
-                await call()
-    assert not await anyio.Path("/tests").exists()
-
-
-async def test_the_default_agent_time_is_unlimited_and_a_limit_of_the_run_wins(task: MakeTask, run: Run) -> None:
-    rollout = await run(task("[agent]\ntimeout_sec = 60"), Shell("sleep 60"), limits=Limits(agent_s=0.5))
+async def test_the_default_agent_time_is_unlimited_and_a_limit_of_the_run_wins(
+    task: MakeTask, run: Run, shell: Shell
+) -> None:
+    rollout = await run(task("[agent]\ntimeout_sec = 60"), shell("sleep 60"), limits=Limits(agent_s=0.5))
     assert (rollout.ended, rollout.reward) == ("timeout", 0.0)
 
 

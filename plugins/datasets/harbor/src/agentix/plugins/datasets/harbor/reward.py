@@ -98,7 +98,7 @@ def read_reward(*, json_data: bytes | None, text_data: bytes | None, key: str | 
             raise BadReward(f"reward.txt: {error}") from None
     try:
         value = parse_json(json_data)
-        chosen, rule = (value, "number") if isinstance(value, float) else choose(value, key=key)
+        chosen, rule = choose(value, key=key) if isinstance(value, dict) else (value, "number")
     except BadReward as error:
         raise BadReward(f"reward.json: {error}") from None
     metrics = value if isinstance(value, dict) else {}
