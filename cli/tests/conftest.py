@@ -15,6 +15,7 @@ import pytest
 from agentix.cli.app import main
 
 TOY = """
+import subprocess
 from pathlib import Path
 
 import anyio
@@ -71,6 +72,7 @@ class Work(BaseModel):
     by: dict[str, str] = {}
     cost: float | None = None
     hang: bool = False
+    noisy: bool = False
     fail: str = ""
     counter: str = "count"
 
@@ -85,6 +87,8 @@ class Agent:
         name = instance["instance_id"]
         with Path(self.config.counter).open("a") as file:
             file.write(name + "\\n")
+        if self.config.noisy:
+            subprocess.run("echo noise; echo noise >&2; cat", shell=True)
         if self.config.hang:
             await anyio.sleep_forever()
         if self.config.fail in (name, "all"):

@@ -80,9 +80,10 @@ def test_infrastructure_failures_run_again_when_asked(toy):
     )
     assert "task-1-Agent-1 (again)" in plan.out
     assert "task-2" not in plan.out
-    toy.rollout(
+    again = toy.rollout(
         "--id", "r", "--agent-opt", 'by={"task-1": "unscorable"}', "--agent-opt", "fail=task-2", "--retry", "infra"
     )
+    assert "agentix score runs/r" in again.out
     assert toy.ran().count("task-1") == 2
     assert toy.ran().count("task-2") == 1
     assert len(toy.lines("r")) == 4

@@ -191,3 +191,57 @@ def test_ids_of_any_shape_have_a_directory(toy):
     assert len(list((run / "trials").iterdir())) == 7
     assert [line["case"] for line in toy.lines("r")].count("a/b") == 1
     assert {p.name for p in toy.path.iterdir() if p.name != "__pycache__"} == {"count", "odd.py", "runs", "toy.py"}
+
+
+def test_results_that_never_came_are_missed_and_named(toy, monkeypatch):
+    from agentix.records import RunWriter
+
+    record = RunWriter.record
+
+    async def dropping(self, rollout, trial, *, agent):
+        return None if trial.instance_id == "task-2" else await record(self, rollout, trial, agent=agent)
+
+    monkeypatch.setattr(RunWriter, "record", dropping)
+    called = toy.rollout("--id", "r")
+    assert called.code == 1
+    assert "expected 4 results, have 3; without a result: task-2-Agent-1" in called.out
+
+
+def test_hooks_are_told_and_a_failing_one_changes_nothing(toy, monkeypatch):
+    from agentix.hooks import Hooks, hookimpl
+
+    told = []
+
+    class Watcher:
+        @hookimpl
+        def agentix_run_started(self, run):
+            told.append(("started", run["run_id"]))
+
+        @hookimpl
+        def agentix_record_written(self, record):
+            told.append(("record", record["case"]))
+            raise ValueError("bad hook")
+
+        @hookimpl
+        def agentix_run_finished(self, summary):
+            told.append(("finished", summary["resolved"]))
+
+    hooks = Hooks()
+    assert hooks.register(Watcher(), name="watcher") == []
+    monkeypatch.setattr(Hooks, "installed", lambda: (hooks, []))
+    assert toy.rollout("--id", "r", "--n-concurrent", "1", "--limit", "2").code == 0
+    assert told == [("started", "r"), ("record", "task-0"), ("record", "task-1"), ("finished", 2)]
+    assert "bad hook" in (toy.path / "runs/r/run.log").read_text()
+
+
+def test_a_display_that_fails_does_not_end_the_run(toy, monkeypatch):
+    from agentix.cli.display import Plain
+
+    def broken(self, record, board):
+        raise RuntimeError("broken display")
+
+    monkeypatch.setattr(Plain, "on_record", broken)
+    called = toy.rollout("--id", "r")
+    assert called.code == 0
+    assert len(toy.lines("r")) == 4
+    assert "broken display" in (toy.path / "runs/r/run.log").read_text()

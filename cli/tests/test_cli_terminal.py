@@ -74,7 +74,8 @@ def test_a_reader_that_goes_away_does_not_end_the_run(toy):
 
 
 def test_closed_streams_do_not_end_the_run(toy):
-    process = toy.start("--id", "r", preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
+    agent = ["--agent-opt", "noisy=true"]
+    process = toy.start("--id", "r", *agent, preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
     process.stdout.close()
     assert process.wait(timeout=30) == 0
     assert len(toy.lines("r")) == 4

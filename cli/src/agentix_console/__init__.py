@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 
@@ -17,6 +18,7 @@ def agentix_run() -> int:
 
 
 def _start(name: str) -> int:
+    _open_standard_streams()
     try:
         from agentix.cli.app import main
     except ImportError:
@@ -30,6 +32,19 @@ def _start(name: str) -> int:
         )
         return 2
     return main(name)
+
+
+def _open_standard_streams() -> None:
+    """Put /dev/null where a standard stream is closed.
+
+    Otherwise the next file that is opened becomes the standard output of every program that is started.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(opened, True)
 
 
 def _shadow() -> str | None:

@@ -19,6 +19,7 @@ from agentix.cli.runlog import log, logging_to
 from agentix.cli.signals import SignalLatch
 from agentix.cli.summary import Ending, count_line, missing, print_json, print_text
 from agentix.hooks import Hooks
+from agentix.models import FailureCode
 from agentix.records import Manifest, ResumePlan, Run, RunState, RunWriter, load_run
 from agentix.stats import Summary
 
@@ -57,6 +58,11 @@ def _run(plan: Plan, signals: SignalLatch, transform: Transform | None) -> int:
         width = min(request.n_concurrent, width_for(raise_open_files()))
         if width < request.n_concurrent:
             notices.append(f"{width} trials at a time, because this process may open few files (ulimit -n)")
+        if any(writer.code_of(trial_id) is FailureCode.VERIFIER_ERROR for trial_id in resume.retried):
+            notices.append(
+                "a trial that ended with VERIFIER_ERROR runs again as a whole; to score only what it has kept: "
+                f"agentix score {plan.path}"
+            )
         writer.begin(resume, n_concurrent=width)
         started, outcome = time.monotonic(), Outcome()
         with Guarded(make_display(output, quiet=request.quiet, verbose=request.verbose, plain=request.json)) as display:

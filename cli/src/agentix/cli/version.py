@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import typer
@@ -10,6 +9,8 @@ import typer
 
 def _show(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"agentix {version('agentix-rollouts-cli')} (core {version('agentix-rollouts-core')})")
         raise typer.Exit
 

@@ -93,6 +93,11 @@ class RunWriter:
         """Which of these trials are to be run; see `RunState.plan`."""
         return self.state.plan(trials, retry=retry)
 
+    def code_of(self, trial_id: str) -> FailureCode | None:
+        """The failure code of a trial that had a result when the run was opened."""
+        recovered = self.state.recoverable.get(trial_id)
+        return self.state.done.get(trial_id) if recovered is None else recovered.failure_code
+
     def begin(self, plan: ResumePlan, *, n_concurrent: int = 1) -> None:
         """Repair the files, set earlier results of what runs again aside and note the session.
 
