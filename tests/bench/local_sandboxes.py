@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
+from table import Row, show
+
 from agentix.api import RuntimeMount, SandboxConfig, base_runtime
 from agentix.providers.local import LocalProvider
 from agentix.providers.local.arguments import Root, root_arguments
 from agentix.providers.local.bubblewrap import find_bubblewrap
 from agentix.providers.local.etc import prepare_etc
-from table import Row, show
 
 COUNT = 200
 CONCURRENCY = 4

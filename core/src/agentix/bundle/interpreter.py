@@ -121,7 +121,7 @@ def _loader_of(executable: Path) -> Path | None:
         head = file.read(64)
         if head[:4] != b"\x7fELF":
             raise HostError(f"{executable} is not an ELF executable, so no sandbox runtime can be built from it")
-        wide, order = head[4] == 2, "<" if head[5] == 1 else ">"  # noqa: PLR2004
+        wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
         (offset,) = struct.unpack_from(f"{order}{'Q' if wide else 'I'}", head, 32 if wide else 28)
         size, count = struct.unpack_from(f"{order}HH", head, 54 if wide else 42)
         for index in range(count):

@@ -41,7 +41,7 @@ async def base_runtime() -> RuntimeMount:
     """
     folder = await anyio.to_thread.run_sync(open_folder, FOLDER) if not _READY else open_folder(FOLDER)
     ready = _READY.get(folder)
-    if ready is not None and (ready.path / MANIFEST).exists():  # noqa: ASYNC240
+    if ready is not None and (ready.path / MANIFEST).exists():
         return ready
     return await anyio.to_thread.run_sync(build_runtime)
 

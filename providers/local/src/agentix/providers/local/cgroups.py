@@ -64,7 +64,7 @@ def find_parents(*, mounts: str, membership: str) -> dict[str, Parent]:
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
         root, point = left.split()[3:5]
-        kind, _, options = (right.split() + ["", "", ""])[:3]
+        kind, _, options = [*right.split(), "", "", ""][:3]
         if kind == "cgroup":
             for name in set(options.split(",")) & set(CONTROLLERS) & set(member_of):
                 own = _own_directory(point, root=root, member=member_of[name])

@@ -88,14 +88,14 @@ def _children(context: Path, path: PurePosixPath, part: str) -> list[PurePosixPa
         return [path / part] if os.path.lexists(context / path / part) else []
     try:
         expression = re.compile(segment_expression(part))
-        names = sorted(os.listdir(context / path))
+        names = sorted(entry.name for entry in (context / path).iterdir())
     except (re.error, NotADirectoryError):
         return []
     return [path / name for name in names if expression.fullmatch(name)]
 
 
 def _kept(folder: Path, path: PurePosixPath, rules: IgnoreRules) -> Iterator[tuple[Path, PurePosixPath]]:
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(entry.name for entry in folder.iterdir()):
         here, place = folder / name, path / name
         ignored = rules.ignores(place)
         if here.is_dir() and not here.is_symlink():
@@ -112,7 +112,7 @@ def _below(copy: Copy, folder: Path, *, path: PurePosixPath, target: str, rules:
         inside = posixpath.join(target, place.relative_to(path).as_posix())
         status = source.lstat()
         if stat.S_ISLNK(status.st_mode):
-            yield Entry(path=inside, kind="link", uid=copy.uid, gid=copy.gid, target=os.readlink(source))
+            yield Entry(path=inside, kind="link", uid=copy.uid, gid=copy.gid, target=str(source.readlink()))
         elif stat.S_ISDIR(status.st_mode):
             yield _folder(copy, inside, source)
         else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dockerfile_parse import DockerfileParser
+from dockerfile_parse import DockerfileParser  # type: ignore[import-untyped]
 
 from agentix.api import EnvFailed, ImageBuild
 from agentix.providers.local.copying import Copy, resolve
@@ -161,7 +161,7 @@ class _Reader:
             raise ValueError("it has its content in the Dockerfile (<<)")
         options, rest = _options(value)
         words = _array(rest) or split_words(rest, self._lookup)
-        if len(words) < 2:  # noqa: PLR2004
+        if len(words) < 2:
             raise ValueError("it needs a source and a target")
         for source in words[:-1]:
             if unpacks and ("://" in source or source.startswith("git@")):

@@ -87,7 +87,7 @@ def prepare_etc(host: Path = Path("/etc")) -> Etc:
     try:
         if not top.is_dir():
             _copy(files, host=host, top=top)
-        names = tuple(sorted(os.listdir(top)))
+        names = tuple(sorted(entry.name for entry in top.iterdir()))
     except OSError as error:
         raise HostError(
             f"the files for /etc cannot be written to {top}: {error.strerror}",
@@ -97,20 +97,20 @@ def prepare_etc(host: Path = Path("/etc")) -> Etc:
 
 
 def _shown_names(host: Path) -> list[str]:
-    return sorted(name for name in os.listdir(host) if name in SHOWN or name.startswith(SHOWN_PREFIXES))
+    return sorted(
+        entry.name for entry in host.iterdir() if entry.name in SHOWN or entry.name.startswith(SHOWN_PREFIXES)
+    )
 
 
 def _readable(path: Path) -> Iterator[Path]:
     """Files and links below a path that every user may read anyway."""
     try:
         status = path.lstat()
-        if stat.S_ISLNK(status.st_mode):
-            yield path
-        elif stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IROTH:
+        if stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IROTH):
             yield path
         elif stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IXOTH and status.st_mode & stat.S_IROTH:
-            for name in sorted(os.listdir(path)):
-                yield from _readable(path / name)
+            for entry in sorted(path.iterdir()):
+                yield from _readable(entry)
     except OSError:
         return
 
@@ -181,5 +181,5 @@ def _fields(path: Path, *, count: int) -> Iterator[list[str]]:
         return
     for line in text.splitlines():
         fields = line.split(":")
-        if len(fields) == count and fields[2].isdecimal() and (count < 7 or fields[3].isdecimal()):  # noqa: PLR2004
+        if len(fields) == count and fields[2].isdecimal() and (count < 7 or fields[3].isdecimal()):
             yield fields

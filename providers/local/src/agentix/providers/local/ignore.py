@@ -45,7 +45,7 @@ class IgnoreRules:
 
 
 def segment_expression(pattern: str) -> str:
-    """The regular expression of one path segment: `*`, `?`, `[a-z]`, `[^a]` and backslash (Go's path/filepath.Match)."""
+    """The regular expression of one path segment: `*`, `?`, `[a-z]`, `[^a]`, backslash (Go's filepath.Match)."""
     out = []
     position = 0
     while position < len(pattern):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import anyio
 from anyio.abc import ByteStream, UNIXSocketStream
@@ -64,12 +64,13 @@ class LocalProvider(BaseProvider):
         config: The options.
     """
 
-    name: ClassVar[str] = "local"
+    name = "local"
     Config = LocalConfig
 
     def __init__(self, config: LocalConfig | None = None) -> None:
         super().__init__()
         self._options = config or LocalConfig()
+        self.capabilities = self._abilities()
         self._leases = Leases()
         self._boxes: dict[str, Box] = {}
         self._machine: Machine | None = None
@@ -77,9 +78,7 @@ class LocalProvider(BaseProvider):
         # Bubblewrap ends with the thread that started it: these last as long as the provider.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agentix-local")
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What this provider can do on this machine."""
+    def _abilities(self) -> frozenset[Capability]:
         able = {Capability.ISOLATION, Capability.STORAGE_LIMIT, Capability.PIDS_LIMIT, Capability.LISTING}
         able.add(Capability.MEMORY_LIMIT)
         if "cpu" in cgroups.usable_parents():
@@ -136,16 +135,6 @@ class LocalProvider(BaseProvider):
         """
         await _result_of(self._threads.submit(self._delete, sandbox_id))
 
-    async def list(self, labels: Mapping[str, str]) -> list[SandboxInfo]:
-        """The sandboxes on this machine that carry all of these labels, whoever made them."""
-        leases = await _result_of(self._threads.submit(lambda: [*self._leases.all()]))
-        return [_info(lease) for lease in leases if labels.items() <= lease.labels.items()]
-
-    async def orphans(self) -> list[SandboxInfo]:
-        """The sandboxes whose owner has died without deleting them."""
-        leases = await _result_of(self._threads.submit(lambda: [*self._leases.all()]))
-        return [_info(lease) for lease in leases if lease.owner.is_dead()]
-
     async def check(self) -> list[str]:
         """What keeps sandboxes from being made on this machine, each with its remedy."""
         problems = namespace_settings()
@@ -155,6 +144,16 @@ class LocalProvider(BaseProvider):
         except AgentixError as error:
             problems.append(str(error))
         return problems
+
+    async def orphans(self) -> tuple[SandboxInfo, ...]:
+        """The sandboxes whose owner has died without deleting them."""
+        leases = await _result_of(self._threads.submit(lambda: [*self._leases.all()]))
+        return tuple(_info(lease) for lease in leases if lease.owner.is_dead())
+
+    async def list(self, labels: Mapping[str, str]) -> list[SandboxInfo]:
+        """The sandboxes on this machine that carry all of these labels, whoever made them."""
+        leases = await _result_of(self._threads.submit(lambda: [*self._leases.all()]))
+        return [_info(lease) for lease in leases if labels.items() <= lease.labels.items()]
 
     async def aclose(self) -> None:
         """Delete what is left of this provider's sandboxes."""

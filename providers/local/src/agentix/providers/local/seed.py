@@ -4,12 +4,13 @@ It is handed to the runtime's interpreter as text and therefore imports nothing 
 marshalled tuples, made by the same version of Python on the trusted side.
 """
 
+import io
 import marshal
 import posix
 import sys
 
 
-def _make_parents(path):  # type: ignore[no-untyped-def]
+def _make_parents(path: str) -> None:
     done = ""
     for part in path.split("/")[1:-1]:
         done += "/" + part
@@ -19,7 +20,7 @@ def _make_parents(path):  # type: ignore[no-untyped-def]
             pass
 
 
-def _write(stream, path, kind, mode, uid, gid, content):  # type: ignore[no-untyped-def]
+def _write(stream: io.BufferedReader, path: str, kind: str, mode: int, uid: int, gid: int, target: str) -> None:
     _make_parents(path)
     if kind == "dir":
         try:
@@ -32,7 +33,7 @@ def _write(stream, path, kind, mode, uid, gid, content):  # type: ignore[no-unty
         except FileNotFoundError:
             pass
     if kind == "link":
-        posix.symlink(content, path)
+        posix.symlink(target, path)
     elif kind == "file":
         with open(path, "wb") as file:
             while chunk := marshal.load(stream):
@@ -42,7 +43,7 @@ def _write(stream, path, kind, mode, uid, gid, content):  # type: ignore[no-unty
         posix.chmod(path, mode)
 
 
-def main(descriptor, status, argv):  # type: ignore[no-untyped-def]
+def main(descriptor: int, status: int, argv: list[str]) -> None:
     posix.umask(0o022)
     path = ""
     try:

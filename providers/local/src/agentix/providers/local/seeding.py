@@ -73,7 +73,7 @@ def _send_content(source: Path, descriptor: int, deadline: float) -> None:
 
 
 def _send(value: object, descriptor: int, deadline: float) -> None:
-    data = memoryview(marshal.dumps(value))
+    data = memoryview(marshal.dumps(value))  # type: ignore[arg-type]
     while data:
         if not _is_ready(descriptor, select.POLLOUT, deadline):
             raise EnvFailed("the sandbox did not take the files of its Dockerfile in time", detail="build_timeout")

@@ -108,7 +108,9 @@ def _start(plan: Plan, lease: Lease, leases: Leases, undo: contextlib.ExitStack)
     return Box(lease=lease, process=process, wire=ours, log=log, network=network)
 
 
-def _spawn(command: Sequence[str], *, identity: Identity, log: int, inherited: Sequence[int]) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: Sequence[str], *, identity: Identity, log: int, inherited: Sequence[int]
+) -> subprocess.Popen[bytes]:
     uid = identity.popen_user()
     return subprocess.Popen(
         command,

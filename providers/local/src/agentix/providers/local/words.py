@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_VARIABLE = re.compile(r"\$(?:(?P<plain>[A-Za-z_]\w*|\d)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+])(?P<word>[^}]*))?\})")
+_VARIABLE = re.compile(
+    r"\$(?:(?P<plain>[A-Za-z_]\w*|\d)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+])(?P<word>[^}]*))?\})", re.ASCII
+)
 
 Lookup = Callable[[str], str | None]
 
@@ -70,7 +72,7 @@ def _piece(text: str, position: int, lookup: Lookup) -> tuple[str, int]:
 
 
 def _double_quoted(text: str, position: int, lookup: Lookup) -> tuple[str, int]:
-    pieces = []
+    pieces: list[str] = []
     while position < len(text):
         if text[position] == '"':
             return "".join(pieces), position + 1
@@ -90,7 +92,8 @@ def _variable(text: str, position: int, lookup: Lookup) -> tuple[str, int]:
     match = _VARIABLE.match(text, position)
     if match is None:
         if text[position + 1 : position + 2] == "{":
-            raise ValueError(f"the variable {text[position:].split('}')[0]}}} is written in a way that is not supported")
+            written = text[position:].split("}")[0] + "}"
+            raise ValueError(f"the variable {written} is written in a way that is not supported")
         return "$", position + 1
     value = lookup(match["plain"] or match["name"])
     how, word = match["how"] or "", match["word"] or ""

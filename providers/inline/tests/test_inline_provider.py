@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentix.api import ImageBuild, SandboxConfig, Unsupported
+from agentix.providers.inline import InlineProvider
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def provider() -> InlineProvider:
+    return InlineProvider()
+
+
+@pytest.mark.anyio
+async def test_a_command_runs_as_this_user_in_a_directory_that_is_gone_afterwards(provider: InlineProvider) -> None:
+    async with provider.session(SandboxConfig()) as sandbox:
+        result = await sandbox.exec("id -u; pwd; echo hi > file")
+        uid, place = result.text.split()
+        assert (int(uid), Path(place, "file").read_text()) == (os.getuid(), "hi\n")
+    assert not Path(place).exists()
+    assert await provider.list({}) == []
+
+
+@pytest.mark.anyio
+async def test_the_environment_of_this_process_is_not_handed_on(
+    provider: InlineProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "canary")
+    async with provider.session(SandboxConfig(env={"GIVEN": "1"})) as sandbox:
+        text = (await sandbox.exec("env")).text
+    assert "canary" not in text
+    assert "GIVEN=1" in text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        (SandboxConfig(image="debian"), "image"),
+        (SandboxConfig(image=ImageBuild(context=Path())), "image"),
+        (SandboxConfig(network="allowlist", allowed_hosts=("example.org",)), "network"),
+        (SandboxConfig(memory_mb=64), "memory_mb"),
+        (SandboxConfig(cpus=1), "cpus"),
+        (SandboxConfig(user="nobody"), "user"),
+        (SandboxConfig(bundle="x:y"), "bundle"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_what_takes_a_sandbox_is_refused_by_name(
+    provider: InlineProvider, config: SandboxConfig, field: str
+) -> None:
+    with pytest.raises(Unsupported, match=field):
+        async with provider.session(config):
+            pass
+
+
+def test_it_promises_nothing_and_says_so() -> None:
+    assert InlineProvider.capabilities == frozenset()
+    assert "nothing is isolated" in (InlineProvider.__doc__ or "")
