@@ -46,7 +46,7 @@ class SetsAttributes:
     """A step whose attributes exist only on its objects."""
 
     def __init__(self) -> None:
-        self.scopes = frozenset()
+        self.scopes: frozenset[Any] = frozenset()
         self.Inputs = BaseModel
 
     async def run(self, ctx: Any, inputs: Any) -> Any: ...
@@ -132,7 +132,7 @@ async def test_an_async_function_is_an_agent() -> None:
 
     agent = made(solve)
     assert isinstance(agent, Agent)
-    assert (await agent.solve("box", {"a": 1}, model="m")).patch == "p"
+    assert (await made(solve).solve("box", {"a": 1}, model="m")).patch == "p"
     assert seen == [("box", {"a": 1}, "m")]
 
 

@@ -41,7 +41,7 @@ class Strict(BaseModel):
         return self
 
 
-def config(where: str = "--agent", **options: object) -> Any:
+def config(options: dict[str, object], where: str = "--agent") -> Any:
     return configure(Config, options, label="mine (acme 1.0)", where=where)
 
 
@@ -71,11 +71,11 @@ def config(where: str = "--agent", **options: object) -> Any:
     ],
 )
 def test_a_string_is_read_as_the_type_of_its_field(option: str, given: object, value: object) -> None:
-    assert getattr(config(**{option: given}), option) == value
+    assert getattr(config({option: given}), option) == value
 
 
 def test_a_hyphen_stands_for_an_underscore() -> None:
-    assert config(**{"timeout-s": "3"}).timeout_s == 3.0
+    assert config({"timeout-s": "3"}).timeout_s == 3.0
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_a_hyphen_stands_for_an_underscore() -> None:
 )
 def test_an_error_names_the_path_that_the_user_typed(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError) as error:
-        config(**options)
+        config(options)
     assert str(error.value).startswith(said)
 
 
 def test_a_path_in_a_file_is_named_with_dots() -> None:
     with pytest.raises(ConfigError, match=r"^agents\[0\]\.options\.timout: "):
-        config(where="agents[0].options", timout=5)
+        config({"timout": 5}, where="agents[0].options")
 
 
 def test_an_unknown_option_is_refused_even_by_a_model_that_ignores_extras() -> None:
@@ -132,6 +132,6 @@ def test_a_pair_without_key_or_equals_is_refused(pair: str) -> None:
 @given(st.dictionaries(st.sampled_from([*Config.model_fields, "nope"]), st.text() | st.lists(st.text(), max_size=3)))
 def test_no_text_makes_it_fail_otherwise(options: dict[str, object]) -> None:
     try:
-        config(**options)
+        config(options)
     except ConfigError as exc:
         assert str(exc).startswith("--agent-opt ")

@@ -195,7 +195,7 @@ async def test_a_plugin_that_is_a_context_manager_is_entered_and_left() -> None:
 
 async def test_every_check_states_a_promise_and_has_a_name_of_its_own() -> None:
     for kind in ("provider", "dataset", "agent", "step", "transport"):
-        checks = checks_of(kind)  # type: ignore[arg-type]
+        checks = checks_of(kind)
         assert len({c.name for c in checks}) == len(checks)
         assert all(c.promise.endswith(".") and c.function.__doc__ for c in checks)
 
@@ -299,7 +299,7 @@ class GoodAgent:
 
 
 class WantsContext(GoodAgent):
-    async def solve(self, sandbox: Any, instance: Any, *, model: str | None, context: Any) -> Any:
+    async def solve(self, sandbox: Any, instance: Any, *, model: str | None, context: Any) -> Any:  # type: ignore[override]
         assert context.instruction
         return await super().solve(sandbox, instance, model=model)
 

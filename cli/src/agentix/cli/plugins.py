@@ -156,7 +156,7 @@ def _find(name: str, kind: str | None) -> PluginInfo:
     prefix, colon, rest = name.partition(":")
     chosen = _kind(prefix if colon and prefix in KINDS else kind)
     distribution, _, bare = (rest if colon and prefix in KINDS else name).rpartition("/")
-    kinds = [k for k in KINDS if any(i.name == bare for i in plugins(k)) and chosen in (None, k)]
+    kinds: list[AnyKind] = [k for k in KINDS if any(i.name == bare for i in plugins(k)) and chosen in (None, k)]
     if chosen is not None or len(kinds) == 1:
         return find(chosen or kinds[0], bare, distribution=distribution or None, where=name)
     if not kinds:

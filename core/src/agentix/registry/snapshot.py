@@ -12,8 +12,6 @@ from agentix.registry.compatibility import API_GROUP, incompatibility
 from agentix.registry.info import PluginInfo
 from agentix.registry.kinds import KINDS, AnyKind, a
 
-_KIND_OF_GROUP: dict[str, AnyKind] = {spec.group: kind for kind, spec in KINDS.items()}
-
 
 def normalized(distribution: str) -> str:
     """The form of a distribution's name in which two spellings of it are equal."""
@@ -68,16 +66,17 @@ def _plugins_of(dist: Distribution, name: str) -> Iterator[PluginInfo]:
     api = tuple(point.name for point in points if point.group == API_GROUP)
     requires = tuple(dist.requires or ())
     version = dist.metadata["Version"] or "unknown"
-    for kind, point in sorted({(_KIND_OF_GROUP[p.group], p) for p in points if p.group in _KIND_OF_GROUP}):
-        yield PluginInfo(
-            kind=kind,
-            name=point.name,
-            target=point.value,
-            distribution=name,
-            version=version,
-            requires=requires,
-            plugin_api=api,
-        )
+    for kind, spec in KINDS.items():
+        for point in sorted({point for point in points if point.group == spec.group}):
+            yield PluginInfo(
+                kind=kind,
+                name=point.name,
+                target=point.value,
+                distribution=name,
+                version=version,
+                requires=requires,
+                plugin_api=api,
+            )
 
 
 def _judged(found: list[PluginInfo]) -> Iterator[PluginInfo]:

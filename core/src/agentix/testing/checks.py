@@ -88,7 +88,7 @@ class Checks:
     """The checks of one kind, in the order in which they were written."""
 
     def __init__(self, kind: Kind) -> None:
-        self.kind = kind
+        self.kind: Kind = kind
         self.all: list[Check] = []
 
     def add(
