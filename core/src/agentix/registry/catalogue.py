@@ -71,7 +71,7 @@ def label_of(plugin: object) -> str:
 
 def _capabilities(info: PluginInfo, value: object) -> tuple[str, ...]:
     declared = getattr(value, "capabilities", ())
-    if isinstance(declared, property) and info.kind == "provider":
+    if info.kind == "provider" and not isinstance(declared, set | frozenset):
         # What a provider can do may depend on this machine; only an object of it knows.
         try:
             made = build("provider", Found(value, info.label), {}, where=info.name)
