@@ -134,7 +134,7 @@ def times(root: Path) -> dict[Path, int]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> BlobStore:
-    return BlobStore(tmp_path / "store")
+    return BlobStore(tmp_path / 'odd: "store"\\')
 
 
 @pytest.fixture
@@ -488,7 +488,8 @@ async def test_a_link_in_place_of_a_fetched_file_is_not_followed(work: Path, sto
     sandbox = Directory(work)
 
     async def hostile(path: str, local: Path, **options: object) -> Any:
-        (local / "d").symlink_to(tmp_path / "secret")
+        os.mkdir(local)
+        os.symlink(tmp_path / "secret", local / "d")
         return SimpleNamespace(refused=())
 
     sandbox.download = hostile  # type: ignore[method-assign]

@@ -98,7 +98,7 @@ def test_many_processes_write_the_same_blobs(tmp_path: Path) -> None:
 
 
 def test_pruning_takes_what_is_old_and_use_keeps_it(tmp_path: Path) -> None:
-    store = BlobStore(tmp_path)
+    store = BlobStore(tmp_path / "a:b")
     assert store.prune() == (0, 0)
     store.open()
     old, used, new = (store.objects.add("blob", content) for content in (b"old", b"used", b"new"))

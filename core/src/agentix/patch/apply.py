@@ -137,7 +137,7 @@ def _stage(repo: Scratch, base: BaseTree, changed: Mapping[bytes, Item]) -> list
         by_directory.setdefault(path.rpartition(b"/")[0], []).append(path)
     for number, paths in enumerate(by_directory.values()):
         stage = repo.files / str(number)
-        stage.mkdir()
+        stage.mkdir(parents=True)
         for path in paths:
             item = changed[path]
             objects = repo.objects if repo.objects.has(item.blob) else base.store.objects

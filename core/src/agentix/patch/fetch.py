@@ -42,7 +42,7 @@ async def fetch(
         wanted: What to bring, by path relative to the root.
         listed: The listing that they are from.
         into: Where their contents go.
-        files: An empty directory for the files under way.
+        files: A directory for the files under way, which does not exist.
         limits: Caps.
 
     Returns:
@@ -95,11 +95,14 @@ def _store_links(links: Mapping[bytes, Item], listed: Manifest, into: ObjectDir)
 def _store_files(files: Path, members: list[bytes], into: ObjectDir) -> dict[bytes, tuple[str, int]]:
     root = files.resolve()
     got = {}
+    plain: set[Path] = set()
     for name in members:
         place = root / os.fsdecode(name)
         try:
-            if place.parent.resolve() != place.parent:
-                continue
+            if place.parent not in plain:
+                if place.parent.resolve() != place.parent:
+                    continue
+                plain.add(place.parent)
             handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             continue
@@ -107,9 +110,6 @@ def _store_files(files: Path, members: list[bytes], into: ObjectDir) -> dict[byt
             status = os.fstat(source.fileno())
             if stat.S_ISREG(status.st_mode):
                 got[name] = (into.add_stream(source, status.st_size), status.st_size)
-    for entry in files.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+    if files.exists():
+        shutil.rmtree(files)
     return got

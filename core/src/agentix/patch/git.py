@@ -16,18 +16,6 @@ from agentix.errors import PatchError
 from agentix.patch.objects import ObjectDir
 from agentix.patch.store import BlobStore
 
-_CONFIG = """\
-[core]
-\trepositoryformatversion = 0
-\tbare = true
-\tprotectHFS = false
-\tprotectNTFS = false
-\texcludesFile = /dev/null
-\tattributesFile = /dev/null
-\thooksPath = /dev/null
-[gc]
-\tauto = 0
-"""
 _TOLD = 2000
 
 
@@ -38,10 +26,10 @@ class GitFailed(PatchError):
 class Scratch:
     """A bare repository that lives for one capture. It reads the blob store and writes beside it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, store: BlobStore) -> None:
         self.path = path
-        self.git_dir = path / "git"
-        self.objects = ObjectDir(self.git_dir / "objects")
+        self.store = store
+        self.objects = ObjectDir(path / "objects")
         self.files = path / "files"
         self.work_tree = path / "tree"
         self.index = path / "index"
@@ -66,7 +54,9 @@ class Scratch:
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(self.path),
             "LC_ALL": "C",
-            "GIT_DIR": str(self.git_dir),
+            "GIT_DIR": str(self.store.git_dir),
+            "GIT_OBJECT_DIRECTORY": str(self.objects.path),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self.store.objects.path),
             "GIT_INDEX_FILE": str(self.index),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
@@ -112,12 +102,12 @@ async def scratch(store: BlobStore) -> AsyncIterator[Scratch]:
 
 def _make(store: BlobStore) -> Scratch:
     store.open()
-    made = Scratch(Path(tempfile.mkdtemp(prefix="capture-", dir=store.scratch)))
-    (made.objects.path / "info").mkdir(parents=True)
-    (made.git_dir / "refs").mkdir()
-    made.files.mkdir()
-    made.work_tree.mkdir()
-    (made.git_dir / "HEAD").write_text("ref: refs/heads/none\n")
-    (made.git_dir / "config").write_text(_CONFIG)
-    (made.objects.path / "info" / "alternates").write_bytes(os.fsencode(store.objects.path.resolve()) + b"\n")
+    made = Scratch(Path(tempfile.mkdtemp(prefix="capture-", dir=store.scratch)), store)
+    made.objects.path.mkdir()  # without it git sees no repository
     return made
+
+
+def _quoted(path: Path) -> str:
+    """A path in the list of alternates, where a colon would end it."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -18,6 +18,7 @@ async def matched(repo: Scratch, paths: Collection[bytes], patterns: Sequence[st
     """Those of the paths that patterns in the syntax of `.gitignore` match."""
     if not paths or not patterns:
         return set()
+    repo.work_tree.mkdir(exist_ok=True)
     (repo.work_tree / ".gitignore").write_bytes("\n".join(patterns).encode("utf-8", "surrogateescape") + b"\n")
     try:
         return await _check(repo, paths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -14,6 +15,19 @@ from agentix.bundle import cache_dir
 from agentix.patch.objects import ObjectDir
 
 _DAY_S = 86_400.0
+
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tprotectHFS = false
+\tprotectNTFS = false
+\texcludesFile = /dev/null
+\tattributesFile = /dev/null
+\thooksPath = /dev/null
+[gc]
+\tauto = 0
+"""
 
 
 class Pruned(NamedTuple):
@@ -31,9 +45,11 @@ class BlobStore:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.objects = ObjectDir(root / "objects")
-        self.scratch = root / "scratch"
+        self.root = root.absolute()
+        self.objects = ObjectDir(self.root / "objects")
+        self.scratch = self.root / "scratch"
+        self.git_dir = self.root / "git"
+        """An empty repository whose only use is its configuration."""
 
     @classmethod
     def default(cls) -> BlobStore:
@@ -42,8 +58,22 @@ class BlobStore:
 
     def open(self) -> None:
         """Make the directories."""
+        if self.git_dir.is_dir() and self.scratch.is_dir() and self.objects.path.is_dir():
+            return
         for path in (self.root, self.objects.path, self.scratch):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix="git-", dir=self.scratch))
+        for name in ("refs", "objects"):
+            (made / name).mkdir()
+        (made / "HEAD").write_text("ref: refs/heads/none\n")
+        (made / "config").write_text(_CONFIG)
+        try:
+            made.rename(self.git_dir)
+        except OSError:
+            # Another process was first.
+            shutil.rmtree(made)
+            if not self.git_dir.is_dir():
+                raise
 
     def missing(self, blobs: Iterable[str]) -> set[str]:
         """Those of these blobs that are not in the store; the others are marked as used today."""
