@@ -31,7 +31,8 @@ def test_the_denominator_is_measured_and_agent_failures_and_both_bounds_are_give
 def test_a_mean_over_little_is_flagged():
     summary = Summary.of([measured(1.0, 0), *(unmeasured("HOST_ERROR", n) for n in range(1, 10))])
     assert (summary.mean_reward, summary.mean_reward_infra_zero, summary.low_coverage) == (1.0, 0.1, True)
-    assert not Summary.of([measured(1.0, 0)]).low_coverage
+    assert not Summary.of([measured(1.0, 0), unmeasured("AGENT_FAILED", 1)]).low_coverage
+    assert Summary.of([measured(1.0, 0)], planned=2).low_coverage
 
 
 @given(

@@ -84,7 +84,10 @@ def totals(summary: Summary) -> list[str]:
             f"coverage {summary.measured}/{summary.n + summary.unrun} = {_percent(summary.coverage)}"
         )
         if summary.low_coverage:
-            lines.append("LOW COVERAGE: so little was measured that the means say little")
+            lines.append(
+                f"LOW COVERAGE: only {summary.denominator} of {summary.n + summary.unrun} trials count, "
+                "which says little about the others"
+            )
     else:
         lines.append("mean reward none: nothing was measured")
     if summary.by_code:

@@ -13,7 +13,7 @@ from agentix.records import Record
 Bucket = Literal["resolved", "unresolved", "agent_failure", "infra_failure"]
 
 COVERAGE_FLOOR = 0.9
-"""Below this coverage a mean says little, and the summary says so."""
+"""With a smaller share of the planned trials in the denominator a mean says little, and the summary says so."""
 
 
 def bucket(record: Record) -> Bucket:
@@ -173,8 +173,9 @@ class Summary:
 
     @property
     def low_coverage(self) -> bool:
-        """Whether so little was measured that the means say little."""
-        return self.coverage is None or self.coverage < COVERAGE_FLOOR
+        """Whether infrastructure failures and unrun trials leave so few in the denominator that means say little."""
+        planned = self.n + self.unrun
+        return not planned or self.denominator / planned < COVERAGE_FLOOR
 
     def to_data(self) -> dict[str, object]:
         """Everything as plain data; `null` is unknown."""
