@@ -1,3 +1,4 @@
+# ruff: noqa: PTH123, S302, SIM105
 """Runs inside a new sandbox before the runtime's server: writes the files that its Dockerfile copies.
 
 It is handed to the runtime's interpreter as text and therefore imports nothing but built-in modules. Entries are
@@ -44,6 +45,7 @@ def _write(stream: io.BufferedReader, path: str, kind: str, mode: int, uid: int,
 
 
 def main(descriptor: int, status: int, argv: list[str]) -> None:
+    """Write all entries, report, and become the command `argv`."""
     posix.umask(0o022)
     path = ""
     try:
@@ -59,4 +61,5 @@ def main(descriptor: int, status: int, argv: list[str]) -> None:
     posix.execv(argv[0], argv)
 
 
-main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
