@@ -259,10 +259,7 @@ class Mine(HostProcessProvider):
 
     def __init__(self, config):
         super().__init__()
-
-    @property
-    def capabilities(self):
-        return frozenset({Capability.USERS})
+        self.capabilities = frozenset({Capability.USERS})
 '''
 
 

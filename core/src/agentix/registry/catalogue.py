@@ -71,7 +71,7 @@ def label_of(plugin: object) -> str:
 
 def _capabilities(info: PluginInfo, value: object) -> tuple[str, ...]:
     declared = getattr(value, "capabilities", ())
-    if info.kind == "provider" and not isinstance(declared, set | frozenset):
+    if info.kind == "provider" and not (isinstance(declared, set | frozenset) and declared):
         # What a provider can do may depend on this machine; only an object of it knows.
         try:
             made = build("provider", Found(value, info.label), {}, where=info.name)
