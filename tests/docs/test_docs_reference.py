@@ -71,7 +71,7 @@ def test_every_error_of_a_trial_has_a_code_that_exists() -> None:
     todo = [TrialError]
     while todo:
         error = todo.pop()
-        assert error.code in FailureCode
+        assert FailureCode(error.code)
         todo += error.__subclasses__()
 
 
