@@ -12,6 +12,9 @@ from agentix.providers.local.etc import PLACE, Etc
 CAPABILITIES = ("SETUID", "SETGID", "KILL", "CHOWN", "DAC_OVERRIDE", "FOWNER")
 """What switching users, ending processes and handling files need, within the sandbox's own user namespace."""
 
+MARK = "AGENTIX_SANDBOX"
+"""A variable of the server, not of its commands, that holds the id."""
+
 _SHARED_MEMORY_BYTES = 64 << 20
 _HOST_TOOLS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SOURCES = "/usr/src"
@@ -40,10 +43,11 @@ class Root:
     share_network: bool = False
 
 
-def namespace_arguments(*, share_network: bool, block: int, info: int) -> list[str]:
+def namespace_arguments(sandbox_id: str, *, share_network: bool, block: int, info: int) -> list[str]:
     """Namespaces of its own for everything, ended with whoever started it, without the host's environment.
 
     Args:
+        sandbox_id: Marks the command line, so that a sandbox can be found that was not fully started.
         share_network: Stay in the host's network namespace.
         block: Read end of the pipe that is written to when the uid maps are set.
         info: Write end of the pipe that bubblewrap reports the first process to.
@@ -52,7 +56,7 @@ def namespace_arguments(*, share_network: bool, block: int, info: int) -> list[s
         *("--unshare-all", *(("--share-net",) if share_network else ()), "--unshare-user"),
         *("--userns-block-fd", str(block), "--info-fd", str(info)),
         *("--uid", "0", "--gid", "0", "--clearenv", "--as-pid-1", "--die-with-parent", "--new-session"),
-        *("--hostname", "sandbox"),
+        *("--hostname", "sandbox", "--setenv", MARK, sandbox_id),
         *(word for name in CAPABILITIES for word in ("--cap-add", f"CAP_{name}")),
     ]
 

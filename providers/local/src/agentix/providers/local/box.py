@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agentix.api import HostError
 from agentix.providers.local import cgroups
+from agentix.providers.local.arguments import MARK
 from agentix.providers.local.lease import Lease, Leases
 from agentix.providers.local.network import Network
 from agentix.providers.local.owner import start_time
@@ -86,11 +87,14 @@ def stop(process: subprocess.Popen[bytes], *, first: int | None = None) -> None:
         first: The sandbox's first process. Ended alone, it takes everything inside with it and is reaped by
             bubblewrap, where nobody else may do that.
     """
-    if first is not None and process.poll() is None:
-        # Bubblewrap does not run on without it, so the pid is not used again while bubblewrap lives.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(first, signal.SIGKILL)
-        wait(process, limit_s=_END_LIMIT_S)
+    if process.poll() is None:
+        # A pid is not used again while its parent lives. Until it has its uids, what bubblewrap has started does
+        # not end with bubblewrap, but waits for it for ever.
+        for child in _children(process.pid) if first is None else [first]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        if first is not None:
+            wait(process, limit_s=_END_LIMIT_S)
     process.kill()
     process.wait()
 
@@ -127,9 +131,25 @@ def clear(lease: Lease, leases: Leases) -> None:
     leases.release(lease)
 
 
+def _children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+    return []
+
+
+def _strays(lease: Lease) -> Iterator[tuple[int, int]]:
+    """Processes whose owner died between starting them and writing them down."""
+    mark = f"\0{MARK}\0{lease.id}\0".encode("ascii")
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                if mark in Path("/proc", name, "cmdline").read_bytes():
+                    yield int(name), start_time(int(name)) or 0
+
+
 def _running(lease: Lease, stack: contextlib.ExitStack) -> Iterator[int]:
     # The first process inside first: all others inside are gone when it is, and bubblewrap reaps it.
-    for pid, start in reversed(lease.processes):
+    for pid, start in reversed(lease.processes or (*_strays(lease),)):
         try:
             descriptor = os.pidfd_open(pid)
         except OSError:

@@ -87,7 +87,7 @@ def _start(plan: Plan, lease: Lease, leases: Leases, undo: contextlib.ExitStack)
         command = [
             *plan.identity.prefix(),
             str(plan.bubblewrap.path),
-            *namespace_arguments(share_network=plan.root.share_network, block=block, info=info),
+            *namespace_arguments(lease.id, share_network=plan.root.share_network, block=block, info=info),
             *root_arguments(plan.root, files=files),
             *server,
         ]
@@ -95,6 +95,7 @@ def _start(plan: Plan, lease: Lease, leases: Leases, undo: contextlib.ExitStack)
         undo.callback(stop, process)
         pipes.close_theirs()
         first = _first_pid(report, log)
+        undo.callback(stop, process, first=first)
         _admit(first, plan, groups)
         os.write(unblock, b"\n")
         lease = leases.update(lease, processes=tuple((pid, start_time(pid) or 0) for pid in (process.pid, first)))
