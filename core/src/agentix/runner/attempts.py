@@ -6,11 +6,11 @@ import copy
 import dataclasses
 import json
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
+from anyio.abc import TaskGroup
 
 from agentix.errors import TrialError
 from agentix.models import Event, EventKind, Failure, Rollout, Trial
@@ -25,8 +25,14 @@ FAILURE_FILE = "failure.json"
 _IMMUTABLE = frozenset({str, int, float, bool, bytes})
 
 
-async def run_trial(setting: Setting, trial: Trial) -> Rollout:
-    """The rollout of a trial, whatever happens; only cancellation is raised."""
+async def run_trial(setting: Setting, trial: Trial, tasks: TaskGroup) -> Rollout:
+    """The rollout of a trial, whatever happens; only cancellation is raised.
+
+    Args:
+        setting: What the trials of the run share.
+        trial: What to run.
+        tasks: Where its sandboxes are held. Cancelling the trial means cancelling this group.
+    """
     started = time.perf_counter()
     notes: list[str] = []
     unreleased: list[str] = []
@@ -35,7 +41,7 @@ async def run_trial(setting: Setting, trial: Trial) -> Rollout:
         notes += setting.hooks.call("agentix_trial_started", trial=trial)
     attempt = 1
     while True:
-        rollout = await _attempt(setting, trial, attempt)
+        rollout = await _attempt(setting, trial, attempt, tasks)
         unreleased += rollout.unreleased
         failure = rollout.failure
         if failure is None or failure.code not in setting.retry_on or attempt == setting.max_attempts:
@@ -58,10 +64,10 @@ async def run_trial(setting: Setting, trial: Trial) -> Rollout:
     return dataclasses.replace(rollout, notes=(*rollout.notes, *more)) if more else rollout
 
 
-async def _attempt(setting: Setting, trial: Trial, attempt: int) -> Rollout:
+async def _attempt(setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup) -> Rollout:
     try:
         with boundary("host"):
-            return await _attempted(setting, trial, attempt)
+            return await _attempted(setting, trial, attempt, tasks)
     except TrialError as error:
         failure = failure_of(error)
         return Rollout(
@@ -69,35 +75,34 @@ async def _attempt(setting: Setting, trial: Trial, attempt: int) -> Rollout:
         )
 
 
-async def _attempted(setting: Setting, trial: Trial, attempt: int) -> Rollout:
+async def _attempted(setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup) -> Rollout:
     log_dir = _log_dir(setting, trial, attempt)
     instance = _own_copy(trial)
     with boundary("dataset", plugin=setting.roles.dataset):
         task_limits = setting.roles.limits(instance)
     phases = Phases(task=task_limits, run=setting.limits, rules=setting.timeouts)
-    noted: Callable[[str], None] | None = None
+    noted = None
     if setting.feed.watched:
-        phases.started = lambda phase: _emit(setting, trial, "phase_started", attempt=attempt, phase=phase)
-        noted = lambda message: _emit(setting, trial, "note", attempt=attempt, message=message)  # noqa: E731
+        phases.started = partial(_emit_phase, setting, trial, attempt)
+        noted = partial(_emit_note, setting, trial, attempt)
+    flow = AttemptFlow(
+        roles=setting.roles,
+        trial=trial,
+        instance=instance,
+        phases=phases,
+        tasks=tasks,
+        attempt=attempt,
+        log_dir=log_dir,
+        noted=noted,
+        told=setting.told,
+    )
     score, failed = None, None
-    async with anyio.create_task_group() as tasks:
-        flow = AttemptFlow(
-            roles=setting.roles,
-            trial=trial,
-            instance=instance,
-            phases=phases,
-            tasks=tasks,
-            attempt=attempt,
-            log_dir=log_dir,
-            noted=noted,
-            told=setting.told,
-        )
-        try:
-            with boundary("host"):
-                score = await drive(setting.roles, flow)
-        except TrialError as error:
-            failed = error
-        await flow.close_all()
+    try:
+        with boundary("host"):
+            score = await drive(setting.roles, flow)
+    except TrialError as error:
+        failed = error
+    await flow.close_all()
     rollout = rollout_of(flow, score, failed, phases=phases.seconds, version=setting.roles.agent_version)
     return _kept(flow, rollout)
 
@@ -143,6 +148,14 @@ def _own_copy(trial: Trial) -> dict[str, Any]:
         return copy.deepcopy(dict(trial.instance))
     except Exception:
         return dict(trial.instance)
+
+
+def _emit_phase(setting: Setting, trial: Trial, attempt: int, phase: str) -> None:
+    _emit(setting, trial, "phase_started", attempt=attempt, phase=phase)
+
+
+def _emit_note(setting: Setting, trial: Trial, attempt: int, message: str) -> None:
+    _emit(setting, trial, "note", attempt=attempt, message=message)
 
 
 def _emit(

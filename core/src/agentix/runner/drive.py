@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from agentix.errors import TrialError
@@ -31,12 +32,11 @@ async def drive(roles: Roles, flow: AttemptFlow) -> dict[str, Any] | None:
 
 async def default_drive(roles: Roles, flow: AttemptFlow) -> dict[str, Any] | None:
     """Set up, let the agent solve, and score in a fresh sandbox or in the same one."""
-    instance, dataset = flow.instance, roles.dataset
     sandbox = await flow.setup()
     await flow.solve(sandbox)
     await _keep_artifacts(roles, flow, sandbox)
     if flow.scoring == "shared":
-        return await flow.score(lambda: dataset.score(sandbox, instance, flow.patch))
+        return await flow.score(_scorer(roles, flow, sandbox))
     await flow.close(sandbox)
     if roles.answer_is_patch and not flow.patch:
         if flow.agent_error is not None:
@@ -44,7 +44,11 @@ async def default_drive(roles: Roles, flow: AttemptFlow) -> dict[str, Any] | Non
         flow.skipped = "empty_patch"
         return None
     async with flow.fresh_sandbox() as fresh:
-        return await flow.score(lambda: dataset.score(fresh, instance, flow.patch))
+        return await flow.score(_scorer(roles, flow, fresh))
+
+
+def _scorer(roles: Roles, flow: AttemptFlow, sandbox: Sandbox) -> Callable[[], Awaitable[dict[str, Any]]]:
+    return lambda: roles.dataset.score(sandbox, flow.instance, flow.patch)
 
 
 async def _keep_artifacts(roles: Roles, flow: AttemptFlow, sandbox: Sandbox) -> None:

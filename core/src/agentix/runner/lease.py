@@ -37,9 +37,11 @@ class Lease:
         self._provider = provider
         self._phases = phases
         self._failure: TrialError | None = None
-        self._opened = anyio.Event()
+        # Thousands of leases may be held at a time: an event exists only while somebody waits for it.
+        self._opened: anyio.Event | None = anyio.Event()
         self._closing = anyio.Event()
-        self._closed = anyio.Event()
+        self._closed: anyio.Event | None = None
+        self._over = False
         self._scope = anyio.CancelScope()
         self._left: float | None = None
 
@@ -56,12 +58,14 @@ class Lease:
         """
         tasks.start_soon(self._hold, name="agentix.sandbox")
         try:
+            assert self._opened is not None
             await self._opened.wait()
         except BaseException:
             self._scope.cancel()
             with anyio.CancelScope(shield=True):
-                await self._closed.wait()
+                await self._end()
             raise
+        self._opened = None
         if self.sandbox is None:
             raise self._failure or HostError("the sandbox was not created")
         return self.sandbox
@@ -69,7 +73,13 @@ class Lease:
     async def close(self) -> None:
         """Delete the sandbox; returns when that has ended, within the limit for teardown."""
         self._closing.set()
-        await self._closed.wait()
+        await self._end()
+
+    async def _end(self) -> None:
+        if not self._over:
+            if self._closed is None:
+                self._closed = anyio.Event()
+            await self._closed.wait()
 
     async def _hold(self) -> None:
         started = time.perf_counter()
@@ -90,7 +100,7 @@ class Lease:
                         sandbox.teardown_s = teardown_s
                         self._phases.add("create", time.perf_counter() - started)
                         self.sandbox = sandbox
-                        self._opened.set()
+                        self._is_open()
                         await self._stay(scope, teardown_s)
                 ended = True
             if self.sandbox is None:
@@ -104,8 +114,14 @@ class Lease:
         finally:
             if self._left is not None:
                 self._phases.add("teardown", time.perf_counter() - self._left)
+            self._over = True
+            self._is_open()
+            if self._closed is not None:
+                self._closed.set()
+
+    def _is_open(self) -> None:
+        if self._opened is not None:
             self._opened.set()
-            self._closed.set()
 
     async def _stay(self, scope: anyio.CancelScope, teardown_s: float) -> None:
         try:

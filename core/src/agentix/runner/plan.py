@@ -30,7 +30,7 @@ class SeenIds:
         """Whether the id is new."""
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         value = int.from_bytes(digest)
-        part = self._parts.setdefault(value >> 52, array("Q"))
+        part = self._parts.setdefault(value >> 56, array("Q"))
         place = bisect_left(part, value)
         if place < len(part) and part[place] == value:
             return False

@@ -10,7 +10,11 @@ from anyio.abc import TaskGroup
 from agentix.models import Rollout, Trial
 from agentix.runner.attempts import run_trial
 from agentix.runner.breaker import Breaker
+from agentix.runner.pacing import Pacer
 from agentix.runner.setting import Setting
+
+_PACED_FROM = 100
+"""From so many trials at once on, their own work can hold up the event loop."""
 
 
 class Pool:
@@ -34,6 +38,7 @@ class Pool:
         self._error: Exception | None = None
         self._workers = 0
         self._done = anyio.Event()
+        self._pacer = Pacer() if setting.n_concurrent >= _PACED_FROM else None
 
     def stop(self, reason: str) -> None:
         """Start no more trials; those that run go on to their end."""
@@ -50,6 +55,8 @@ class Pool:
         async with anyio.create_task_group() as tasks:
             if self._setting.feed.watched:
                 tasks.start_soon(self._setting.feed.run)
+            if self._pacer is not None:
+                tasks.start_soon(self._pacer.run)
             self._workers = 1
             tasks.start_soon(self._work, tasks, name="agentix.worker")
             await self._done.wait()
@@ -60,12 +67,12 @@ class Pool:
 
     async def _work(self, tasks: TaskGroup) -> None:
         try:
-            while (trial := self._next()) is not None:
+            while (trial := await self._next()) is not None:
                 # Each worker starts the next one, so that thousands do not all start in one turn of the loop.
                 if self._workers < self._setting.n_concurrent and self._trials is not None:
                     self._workers += 1
                     tasks.start_soon(self._work, tasks, name="agentix.worker")
-                rollout = await run_trial(self._setting, trial)
+                rollout = await run_trial(self._setting, trial, tasks)
                 reason = self._breaker.reason(rollout)
                 if reason is not None:
                     self.stop(reason)
@@ -79,7 +86,9 @@ class Pool:
             if self._workers == 0:
                 self._done.set()
 
-    def _next(self) -> Trial | None:
+    async def _next(self) -> Trial | None:
+        if self._pacer is not None:
+            await self._pacer.admitted()
         if self._trials is None:
             return None
         try:
