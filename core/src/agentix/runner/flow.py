@@ -79,7 +79,7 @@ class AttemptFlow:
     @property
     def ended(self) -> Ended | None:
         """What ended the agent: of several runs the last that did not complete, if there is one."""
-        endings = [solved.ended for _, solved in self.solved]
+        endings: list[Ended] = [solved.ended for _, solved in self.solved]
         return next((e for e in reversed(endings) if e != "completed"), endings[-1] if endings else None)
 
     @property

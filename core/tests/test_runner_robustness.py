@@ -1,0 +1,141 @@
+"""What plugins do that nobody asked for: stray cancellations, failed dials, a loop that is late."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import tracemalloc
+from typing import Any
+
+import anyio
+import pytest
+
+from agentix.errors import HostError
+from agentix.models import AgentResult, Limits
+from agentix.runner import SeenIds, run_rollouts
+from agentix.runner.pacing import PULSE_S, Pacer
+from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider
+from agentix.testing.scripts import fail, hang
+
+pytestmark = pytest.mark.anyio
+
+
+async def touch(sandbox: Any, instance: dict[str, Any]) -> None:
+    await sandbox.exec("true")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancellation_that_nobody_asked_for_is_the_agents_failure() -> None:
+    async def await_a_cancelled_task(sandbox: Any, instance: dict[str, Any]) -> None:
+        task = asyncio.ensure_future(asyncio.sleep(100))
+        task.cancel()
+        await task
+
+    agent = FakeAgent(work=await_a_cancelled_task)
+    rollouts = await run_rollouts(dataset=FakeDataset(3), agent=agent, provider=FakeProvider(), n_concurrent=1)
+    assert [r.failure is not None and r.failure.code for r in rollouts] == ["AGENT_FAILED"] * 3
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_cancelling_the_task_of_a_run_in_asyncios_own_way_leaves_nothing() -> None:
+    provider = FakeProvider()
+    agent = FakeAgent(on={"solve": hang()})
+    task = asyncio.ensure_future(run_rollouts(dataset=FakeDataset(3), agent=agent, provider=provider))
+    await asyncio.sleep(0.05)
+    assert provider.live
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not provider.live
+
+
+async def test_an_agent_whose_own_tasks_fail_is_told_by_their_error() -> None:
+    async def grouped(sandbox: Any, instance: dict[str, Any]) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            raise HostError("the model is down", detail="model_api")
+
+    (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=FakeAgent(work=grouped), provider=FakeProvider())
+    assert rollout.failure is not None
+    assert (rollout.failure.code, rollout.failure.detail) == ("HOST_ERROR", "model_api")
+
+
+async def test_a_sandbox_that_cannot_be_dialled_is_the_sandboxs_failure() -> None:
+    provider = FakeProvider(on={"dial": fail(HostError("refused"))})
+    (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=FakeAgent(work=touch), provider=provider)
+    assert rollout.failure is not None
+    assert rollout.failure.code == "HOST_ERROR"
+    assert not provider.live
+
+
+async def test_a_sandbox_that_was_made_but_not_reached_nor_deleted_is_told() -> None:
+    class Eager(FakeProvider):
+        connects_lazily = False
+
+    async with Eager(on={"dial": fail(HostError("refused")), "delete": fail(HostError("busy"))}) as provider:
+        (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=FakeAgent(), provider=provider)
+        assert rollout.failure is not None
+        assert rollout.failure.message == "refused"
+        assert set(rollout.unreleased) == provider.live
+        assert any("busy" in note for note in rollout.notes)
+    assert not provider.live
+
+
+async def test_a_used_sandbox_whose_teardown_hangs_ends_at_the_runs_limit() -> None:
+    async with FakeProvider(on={"delete": hang()}) as provider:
+        began = time.monotonic()
+        (rollout,) = await run_rollouts(
+            dataset=FakeDataset(1), agent=FakeAgent(work=touch), provider=provider, limits=Limits(teardown_s=0.1)
+        )
+        assert time.monotonic() - began < 10
+        assert rollout.reward == 1.0
+        assert set(rollout.unreleased) == provider.live
+    assert not provider.live
+
+
+async def test_many_trials_at_once_all_come_back_though_the_loop_is_late() -> None:
+    async def block(sandbox: Any, instance: dict[str, Any]) -> AgentResult:
+        time.sleep(0.004)  # noqa: ASYNC251 - the point is to be late
+        return AgentResult(patch=instance["answer"])
+
+    rollouts = await run_rollouts(
+        dataset=FakeDataset(400), agent=FakeAgent(work=block), provider=FakeProvider(), n_concurrent=200
+    )
+    assert sum(r.resolved for r in rollouts) == 400
+
+
+async def test_a_pacer_admits_at_once_while_the_loop_is_on_time_and_a_few_when_it_never_is() -> None:
+    pacer = Pacer()
+    admitted = 0
+
+    async def starts() -> None:
+        nonlocal admitted
+        await pacer.admitted()
+        admitted += 1
+
+    async with anyio.create_task_group() as tasks:
+        with anyio.fail_after(1):
+            await pacer.admitted()
+        tasks.start_soon(pacer.run)
+        await anyio.lowlevel.checkpoint()
+        time.sleep(PULSE_S * 3)  # noqa: ASYNC251 - the pulse comes late
+        await anyio.sleep(PULSE_S / 10)
+        for _ in range(3):
+            tasks.start_soon(starts)
+        await anyio.lowlevel.checkpoint()
+        assert admitted == 0
+        with anyio.fail_after(5):
+            while admitted < 3:
+                time.sleep(PULSE_S * 2)  # noqa: ASYNC251 - and goes on to
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+
+
+def test_ids_take_few_bytes_each_and_none_is_taken_for_another() -> None:
+    tracemalloc.start()
+    seen = SeenIds()
+    assert all(seen.add(f"instance-{number}") for number in range(100_000))
+    assert not any(seen.add(f"instance-{number}") for number in range(0, 100_000, 7))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 100_000 * 12
