@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agentix.providers.local import LocalProvider
 from agentix.providers.local.lease import Lease, Leases
 

@@ -8,12 +8,17 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from agentix.api import Capability, ImageBuild, Mount, SandboxConfig, Unsupported
 from agentix.providers.local import LocalConfig, LocalProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("leftovers")]
 
 AS_ROOT = os.geteuid() == 0
+
+
+def panic_setting() -> str:
+    return Path("/proc/sys/kernel/panic").read_text()
 
 
 async def test_the_hosts_secrets_and_homes_do_not_exist(provider: LocalProvider) -> None:
@@ -45,13 +50,13 @@ async def test_only_its_own_processes_are_seen(provider: LocalProvider) -> None:
 
 
 async def test_kernel_settings_cannot_be_written(provider: LocalProvider) -> None:
-    before = Path("/proc/sys/kernel/panic").read_text()
+    before = panic_setting()
     script = "echo 77 > /proc/sys/kernel/panic; echo x > /proc/sysrq-trigger; mount -t tmpfs x /mnt; dmesg -c"
     async with provider.session(SandboxConfig()) as sandbox:
         result = await sandbox.exec(script)
     assert not result.ok
     assert "Permission denied" in result.error_text or "Read-only" in result.error_text
-    assert Path("/proc/sys/kernel/panic").read_text() == before
+    assert panic_setting() == before
 
 
 async def test_root_inside_is_an_unused_uid_outside(provider: LocalProvider) -> None:
@@ -107,9 +112,11 @@ async def test_a_public_network_is_there_or_noted_as_missing(provider: LocalProv
 
 async def test_the_hosts_tools_are_read_only(provider: LocalProvider) -> None:
     async with provider.session(SandboxConfig()) as sandbox:
-        result = await sandbox.exec("echo x > /usr/bin/true; touch /agentix/runtime/x; touch /dev/x; rm -rf /agentix/etc")
+        result = await sandbox.exec(
+            "echo x > /usr/bin/true; touch /agentix/runtime/x; touch /dev/x; rm -rf /agentix/etc"
+        )
     assert result.error_text.count("Read-only") >= 2
-    assert Path("/usr/bin/true").stat().st_size > 2
+    assert os.stat("/usr/bin/true").st_size > 2
 
 
 async def test_every_other_place_is_writable_and_private(provider: LocalProvider) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from agentix.api import HostError, SandboxConfig, SandboxGone, base_runtime
 from agentix.providers.local import LocalConfig, LocalProvider, starting
 from agentix.providers.local.lease import Lease, Leases
@@ -37,9 +38,13 @@ anyio.run(main)
 """
 
 
+def started(program: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+
+
 def killed_driver() -> list[int]:
     """Start a driver with two sandboxes and kill it; the pids of what it had started."""
-    with subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE) as driver:
+    with started(DRIVER) as driver:
         assert driver.stdout is not None
         pids = [int(word) for word in driver.stdout.readline().split()]
         driver.kill()
@@ -83,7 +88,7 @@ async def test_the_first_sandbox_sweeps_what_dead_owners_left_and_nothing_else(a
 
 @pytest.mark.usefixtures("leftovers")
 async def test_a_sandbox_of_another_process_is_listed_and_deleted_by_id(provider: LocalProvider) -> None:
-    with subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE) as driver:
+    with started(DRIVER) as driver:
         assert driver.stdout is not None
         pids = [int(word) for word in driver.stdout.readline().split()]
         found = await provider.list({"run": "killed"})
@@ -133,7 +138,9 @@ async def test_a_start_that_fails_half_way_leaves_nothing_and_its_error_is_seen(
 
 @pytest.mark.usefixtures("leftovers")
 async def test_a_driver_killed_in_the_middle_of_a_start_leaves_what_others_can_find(provider: LocalProvider) -> None:
-    program = DRIVER.replace("async def main", """
+    program = DRIVER.replace(
+        "async def main",
+        """
 from agentix.providers.local import starting
 
 def halt(pid, *_):
@@ -141,11 +148,15 @@ def halt(pid, *_):
     import time
     time.sleep(1000)
 
-async def main""").replace("async with provider.session", """
+async def main""",
+    ).replace(
+        "async with provider.session",
+        """
         async with provider.session(config): pass
         starting._admit = halt
-        async with provider.session""")
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as driver:
+        async with provider.session""",
+    )
+    with started(program) as driver:
         assert driver.stdout is not None
         pid = int(driver.stdout.readline())
         driver.kill()
@@ -190,7 +201,7 @@ except* HostError as errors:
 def test_a_machine_without_namespaces_is_told_with_the_remedy(tmp_path: Path) -> None:
     fake = tmp_path / "bwrap"
     fake.write_text(
-        "#!/bin/sh\n[ \"$1\" = --version ] && { echo bubblewrap 0.9.0; exit; }\n"
+        '#!/bin/sh\n[ "$1" = --version ] && { echo bubblewrap 0.9.0; exit; }\n'
         "echo 'bwrap: No permissions to create new namespace, likely because the kernel does not allow' >&2; exit 1\n"
     )
     fake.chmod(0o755)
@@ -240,7 +251,7 @@ def test_an_owner_is_dead_only_where_that_is_sure() -> None:
 
 def test_leases_take_one_slot_each_and_survive_torn_files(tmp_path: Path) -> None:
     leases = Leases(tmp_path / "leases")
-    made = [leases.claim(created_at=1.0, labels={"a": "b"}, cgroups=lambda id: (f"/x/{id}",)) for _ in range(50)]
+    made = [leases.claim(created_at=1.0, labels={"a": "b"}, cgroups=lambda name: (f"/x/{name}",)) for _ in range(50)]
     assert len({lease.slot for lease in made}) == 50
     torn = tmp_path / "leases" / f"slot-{made[0].slot:03x}"
     torn.write_bytes(torn.read_bytes()[:40])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from agentix.api import SandboxConfig, SandboxGone
 from agentix.providers.local import LocalConfig, LocalProvider, cgroups
 
@@ -74,7 +75,9 @@ async def test_a_fork_bomb_meets_the_limit_of_processes(config: SandboxConfig, a
 
 @pytest.mark.skipif("cpu" not in cgroups.usable_parents(), reason="no cpu control group can be made here")
 async def test_a_share_of_a_cpu_is_all_that_is_used(provider: LocalProvider) -> None:
-    spin = "import time; t=time.time(); c=time.process_time()\nwhile time.time()-t < 1: pass\nprint(time.process_time()-c)"
+    spin = (
+        "import time; t=time.time(); c=time.process_time()\nwhile time.time()-t < 1: pass\nprint(time.process_time()-c)"
+    )
     async with provider.session(SandboxConfig(cpus=0.2)) as sandbox:
         used = float((await sandbox.exec(["python3", "-c", spin])).text)
     assert used < 0.5

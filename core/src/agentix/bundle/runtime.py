@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
 
-from agentix.bundle.cache import cache_error, open_folder
+from agentix.bundle.cache import cache_dir, cache_error, open_folder
 from agentix.bundle.interpreter import Interpreter, find_interpreter, stdlib_files
 from agentix.bundle.tree import MOUNT_POINT, command, lay_out
 from agentix.errors import HostError
@@ -39,8 +39,7 @@ async def base_runtime() -> RuntimeMount:
     Raises:
         HostError: It cannot be built here, or the cache cannot be used.
     """
-    folder = await anyio.to_thread.run_sync(open_folder, FOLDER) if not _READY else open_folder(FOLDER)
-    ready = _READY.get(folder)
+    ready = _READY.get(cache_dir() / FOLDER)
     if ready is not None and (ready.path / MANIFEST).exists():
         return ready
     return await anyio.to_thread.run_sync(build_runtime)

@@ -58,7 +58,7 @@ def resolve(copy: Copy, *, context: Path, rules: IgnoreRules, folders: Collectio
 
 
 def _matches(pattern: str, *, context: Path, rules: IgnoreRules) -> list[PurePosixPath]:
-    place = PurePosixPath(posixpath.normpath("/" + pattern)).relative_to("/")
+    place = PurePosixPath(posixpath.normpath("/" + pattern.lstrip("/"))).relative_to("/")
     if ".." in PurePosixPath(pattern).parts and not pattern.startswith("/"):
         depth = 0
         for part in PurePosixPath(pattern).parts:
