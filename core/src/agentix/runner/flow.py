@@ -79,8 +79,11 @@ class AttemptFlow:
     @property
     def ended(self) -> Ended | None:
         """What ended the agent: of several runs the last that did not complete, if there is one."""
-        endings: list[Ended] = [solved.ended for _, solved in self.solved]
-        return next((e for e in reversed(endings) if e != "completed"), endings[-1] if endings else None)
+        ended: Ended | None = None
+        for _, solved in self.solved:
+            if solved.ended != "completed" or ended is None:
+                ended = solved.ended
+        return ended
 
     @property
     def agent_error(self) -> TrialError | None:
