@@ -265,12 +265,14 @@ class Server:
         self._epoll.close()
         self._stream.close()
         deadline = time.monotonic() + _END_S
-        while processes.kill_all(self.pid, everything=self.pid == 1) and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            processes.kill_all(self.pid, everything=self.pid == 1)
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
             except ChildProcessError:
-                pass
+                # Whatever loses its parent becomes a child of this process, so that there is nothing left.
+                return
             time.sleep(_SWEEP_S)
 
 

@@ -75,18 +75,28 @@ class Supervisors:
         handle = None
         while self._idle and len(message) <= supervisor.MAX_MESSAGE:
             handle = self._idle.pop()
+            if not self._lives(handle):
+                handle = None
+                continue
             fds = b"".join(fd.to_bytes(4, sys.byteorder) for fd in descriptors if fd >= 0)
             try:
                 handle.socket.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
                 break
             except OSError:
-                self._discard(handle)
+                self._unwatch(handle)
                 handle = None
         if handle is None:
             handle = self._fork(spec, descriptors)
         handle.command = command
         self._server.soon(self.fork_ahead)
         return handle
+
+    def _lives(self, handle: Handle) -> bool:
+        """Whether a waiting supervisor is still there; anything that may signal it can have killed it."""
+        pid, status = os.waitpid(handle.pid, os.WNOHANG)
+        if pid:
+            self.reaped(pid, status)
+        return not pid
 
     def _fork(self, spec: dict[str, Any] | None, descriptors: Sequence[int]) -> Handle:
         pid, socket = supervisor.fork(spec, descriptors)
@@ -113,7 +123,7 @@ class Supervisors:
         if ended["reusable"] and len(self._idle) < _KEPT:
             self._idle.append(handle)
         else:
-            self._discard(handle)
+            self._unwatch(handle)
 
     def reaped(self, pid: int, status: int) -> None:
         """A child of the server ended; where it was a supervisor with a command, that is the command's end."""
@@ -137,11 +147,8 @@ class Supervisors:
             handle.command.ended(ended)
             handle.command = None
 
-    def _discard(self, handle: Handle) -> None:
-        """Let it go: it ends by itself when its socket closes."""
-        self._unwatch(handle)
-
     def _unwatch(self, handle: Handle) -> None:
+        """Let a supervisor go: it ends by itself when its socket closes."""
         if handle.socket.fileno() >= 0:
             self._server.unwatch(handle.socket.fileno())
             handle.socket.close()

@@ -100,6 +100,14 @@ class Connection:
             (self._bulk if bulk else self._urgent).append(frame)
             self._sending.set()
 
+    def distrust(self, error: WireError) -> None:
+        """Give the runtime up: it has sent what no honest one sends, so nothing it sends is worth waiting for."""
+        if not self._failing:
+            self._failing = True
+            self._break(error)
+            if self._scope is not None:
+                self._scope.cancel()
+
     async def aclose(self) -> None:
         """Close the stream; the runtime then ends everything that it started."""
         if not self._failing:
@@ -194,8 +202,9 @@ class Connection:
         elif kind == wire.CREDIT:
             call.credited(int.from_bytes(payload, "big"))
         else:
+            value = wire.decode(payload)
             del self._calls[number]
-            call.ended(wire.decode(payload), failed=kind == wire.ERROR)
+            call.ended(value, failed=kind == wire.ERROR)
 
     async def _write(self) -> None:
         while True:
@@ -251,7 +260,9 @@ class Call:
     async def __aenter__(self) -> Call:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        if isinstance(error, WireError):
+            self._connection.distrust(error)
         if self._over:
             return
         self._abandoned = True

@@ -143,7 +143,7 @@ class HostProcessProvider(BaseProvider):
             await _exit_code(entry.process, _EXIT_S)
         if entry.log is not None:
             entry.log.close()
-        if entry.directory.exists() and not await anyio.to_thread.run_sync(_remove, entry.directory):
+        if not _remove_empty(entry.directory) and not await anyio.to_thread.run_sync(_remove, entry.directory):
             raise HostError(f"the directory {entry.directory} of sandbox {sandbox_id} could not be removed")
         del self._sandboxes[sandbox_id]
 
@@ -158,6 +158,16 @@ def _tail(log: IO[bytes] | None) -> str:
         return ""
     log.seek(0)
     return log.read(_LOG)[-_LOG_TAIL:].decode("utf-8", "replace")
+
+
+def _remove_empty(directory: Path) -> bool:
+    try:
+        directory.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _remove(directory: Path) -> bool:

@@ -1,0 +1,223 @@
+# ruff: noqa: ASYNC240
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agentix.errors import EnvFailed, HostError, Unsupported
+from agentix.models import RuntimeMount, SandboxConfig, SandboxInfo
+from agentix.sandbox import HostProcessProvider, Sandbox, SocketStream
+
+pytestmark = pytest.mark.anyio
+
+
+class Recording(HostProcessProvider):
+    """Real sandboxes whose steps can be made to fail."""
+
+    def __init__(self, *, fail: Mapping[str, BaseException] | None = None, eager: bool = False) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+        self.fail = dict(fail or {})
+        self.connects_lazily = not eager
+
+    def _step(self, name: str) -> None:
+        self.steps.append(name)
+        if name in self.fail:
+            raise self.fail[name]
+
+    async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
+        self._step("create")
+        return await super().create(config, runtime)
+
+    async def dial(self, sandbox_id: str) -> SocketStream:
+        self._step("dial")
+        stream = await super().dial(sandbox_id)
+        assert isinstance(stream, SocketStream)
+        return stream
+
+    async def delete(self, sandbox_id: str) -> None:
+        await super().delete(sandbox_id)
+        self._step("delete")
+
+
+async def test_a_sandbox_that_is_never_used_costs_no_process_and_no_directory() -> None:
+    provider = Recording()
+    async with provider.session(SandboxConfig()) as sandbox:
+        assert sandbox.alive
+        assert not Path(sandbox.workdir).exists()
+    assert provider.steps == ["create", "delete"]
+
+
+async def test_a_sandbox_is_dialled_once_however_many_calls_come_first() -> None:
+    provider = Recording()
+    async with provider.session(SandboxConfig()) as sandbox, anyio.create_task_group() as group:
+        for _ in range(10):
+            group.start_soon(sandbox.exec, "true")
+    assert provider.steps == ["create", "dial", "delete"]
+
+
+async def test_after_the_session_nothing_is_left() -> None:
+    provider = Recording(eager=True)
+    async with provider.session(SandboxConfig()) as sandbox:
+        assert provider.steps == ["create", "dial"]
+        await sandbox.write_file("locked/file", b"")
+        await sandbox.exec("chmod 0 locked")
+        assert Path(sandbox.workdir).stat().st_mode & 0o777 == 0o700
+        assert [info.id for info in await provider.list({})] == [sandbox.id]
+    assert not Path(sandbox.workdir).exists()
+    assert await provider.list({}) == []
+    assert sandbox.unreleased is None
+    assert not sandbox.alive
+    await provider.delete(sandbox.id)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+async def test_what_the_body_raises_comes_out_as_it_is(eager: bool) -> None:
+    provider = Recording(eager=eager)
+    error = KeyError("mine")
+    with pytest.raises(KeyError) as raised:
+        async with provider.session(SandboxConfig()) as sandbox:
+            await sandbox.exec("true")
+            raise error
+    assert raised.value is error
+    assert provider.steps[-1] == "delete"
+
+
+async def test_cancelling_the_body_deletes_the_sandbox_and_stays_a_cancellation() -> None:
+    provider = Recording()
+    reached = False
+    with anyio.CancelScope() as scope:
+        async with provider.session(SandboxConfig()) as sandbox:
+            await sandbox.exec("true")
+            scope.cancel()
+            await anyio.sleep(100)
+        reached = True
+    assert scope.cancelled_caught
+    assert not reached
+    assert provider.steps[-1] == "delete"
+    assert await provider.list({}) == []
+
+
+async def test_a_time_limit_around_a_session_still_cleans_up() -> None:
+    provider = Recording()
+    with pytest.raises(TimeoutError):
+        with anyio.fail_after(0.3):
+            async with provider.session(SandboxConfig()) as sandbox:
+                await sandbox.exec("sleep 1000")
+    assert not Path(sandbox.workdir).exists()
+
+
+async def test_a_create_that_fails_is_the_error() -> None:
+    error = EnvFailed("no such image", detail="image_pull")
+    provider = Recording(fail={"create": error})
+    with pytest.raises(EnvFailed) as raised:
+        async with provider.session(SandboxConfig()):
+            pytest.fail("there is no sandbox")
+    assert raised.value is error
+    assert provider.steps == ["create"]
+
+
+async def test_a_dial_that_fails_deletes_what_was_created() -> None:
+    error = HostError("no way in")
+    provider = Recording(fail={"dial": error}, eager=True)
+    with pytest.raises(HostError) as raised:
+        async with provider.session(SandboxConfig()):
+            pytest.fail("there is no sandbox")
+    assert raised.value is error
+    assert provider.steps == ["create", "dial", "delete"]
+
+
+async def test_the_first_error_is_raised_and_the_later_one_is_told_with_it() -> None:
+    provider = Recording(fail={"dial": HostError("no way in"), "delete": HostError("it will not go")}, eager=True)
+    with pytest.raises(HostError, match="no way in") as raised:
+        async with provider.session(SandboxConfig()):
+            pytest.fail("there is no sandbox")
+    assert "it will not go" in raised.value.__notes__[0]
+    unreleased = raised.value.unreleased  # type: ignore[attr-defined]
+    assert (unreleased.provider, unreleased.message) == ("host-process", "it will not go")
+
+
+async def test_a_failed_deletion_does_not_lose_what_was_done() -> None:
+    provider = Recording(fail={"delete": HostError("it will not go")})
+    async with provider.session(SandboxConfig()) as sandbox:
+        result = await sandbox.exec("echo worth keeping")
+    assert result.text == "worth keeping\n"
+    assert sandbox.unreleased is not None
+    assert (sandbox.unreleased.id, sandbox.unreleased.message) == (sandbox.id, "it will not go")
+
+
+async def test_a_failed_deletion_does_not_replace_the_error_of_the_body() -> None:
+    provider = Recording(fail={"delete": HostError("it will not go")})
+    opened: list[Sandbox] = []
+    with pytest.raises(KeyError, match="mine"):
+        async with provider.session(SandboxConfig()) as sandbox:
+            opened.append(sandbox)
+            raise KeyError("mine")
+    assert opened[0].unreleased is not None
+
+
+async def test_a_deletion_that_hangs_is_given_up_in_time() -> None:
+    class Hanging(Recording):
+        async def delete(self, sandbox_id: str) -> None:
+            await anyio.sleep(1000)
+
+    provider = Hanging()
+    provider.teardown_s = 0.05
+    with anyio.fail_after(10):
+        async with provider.session(SandboxConfig()) as sandbox:
+            pass
+    assert sandbox.unreleased is not None
+    assert "more than 0.05 s" in sandbox.unreleased.message
+
+
+async def test_a_server_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentix.sandbox.host_process._EXIT_S", 0.3)
+    provider = Recording()
+    async with provider.session(SandboxConfig()) as sandbox:
+        await sandbox.exec("true")
+        os.kill(provider._sandboxes[sandbox.id].process.pid, 19)  # type: ignore[union-attr]
+    assert sandbox.unreleased is None
+    assert not Path(sandbox.workdir).exists()
+
+
+@pytest.mark.parametrize("field", [{"memory_mb": 100}, {"cpus": 1}, {"user": "agent"}, {"pids": 5}, {"gpus": 1}])
+async def test_what_a_plain_process_cannot_have_is_refused_by_name(field: dict[str, object]) -> None:
+    config = SandboxConfig.model_validate(field)
+    with pytest.raises(Unsupported, match=next(iter(field))):
+        async with HostProcessProvider().session(config):
+            pass
+
+
+async def test_a_bundle_is_refused() -> None:
+    with pytest.raises(Unsupported, match="bundle 'eval:1'"):
+        async with HostProcessProvider().session(SandboxConfig(bundle="eval:1")):
+            pass
+
+
+async def test_a_working_directory_may_be_relative_to_the_sandbox() -> None:
+    async with HostProcessProvider().session(SandboxConfig(workdir="repo")) as sandbox:
+        await sandbox.make_dirs(".")
+        assert (await sandbox.exec("pwd")).text.strip().endswith("/repo")
+
+
+async def test_sandboxes_need_no_threads() -> None:
+    before = threading.active_count()
+    provider = HostProcessProvider()
+    async with AsyncExitStack() as stack:
+        for _ in range(5):
+            sandbox = await stack.enter_async_context(provider.session(SandboxConfig()))
+            await sandbox.exec("true")
+        assert threading.active_count() == before
+
+
+async def test_sandboxes_are_listed_by_their_labels() -> None:
+    provider = HostProcessProvider()
+    async with provider.session(SandboxConfig(labels={"run": "r", "trial": "t"})) as sandbox:
+        assert [info.id for info in await provider.list({"run": "r"})] == [sandbox.id]
+        assert await provider.list({"run": "other"}) == []
