@@ -13,10 +13,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentix.api import HostError, SandboxConfig, SandboxGone, base_runtime
+from agentix.api import HostError, Owner, SandboxConfig, SandboxGone, base_runtime, start_time
 from agentix.providers.local import LocalConfig, LocalProvider, starting
 from agentix.providers.local.lease import Lease, Leases
-from agentix.providers.local.owner import Owner, start_time
 
 pytestmark = pytest.mark.anyio
 

@@ -135,6 +135,7 @@ if TYPE_CHECKING:
         stream_trials,
     )
     from agentix.runtime import (
+        PAUSE_ARGS,
         SERVER_ARGS,
     )
     from agentix.sandbox import (
@@ -142,11 +143,14 @@ if TYPE_CHECKING:
         CommandStream,
         DownloadReport,
         HostProcessProvider,
+        Owner,
         Refusal,
         Sandbox,
+        SocketStream,
         Tree,
         TreeEntry,
         Unreleased,
+        start_time,
     )
     from agentix.trajectory import (
         AgentInfo,
@@ -171,6 +175,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "PAUSE_ARGS",
     "PLUGIN_API",
     "SERVER_ARGS",
     "Agent",
@@ -223,6 +228,7 @@ __all__ = [
     "Observation",
     "ObservationResult",
     "OutputChunk",
+    "Owner",
     "PatchError",
     "PatchLimits",
     "Phase",
@@ -254,6 +260,7 @@ __all__ = [
     "Scope",
     "Scoring",
     "Signal",
+    "SocketStream",
     "Step",
     "StepContext",
     "StepOutcome",
@@ -293,6 +300,7 @@ __all__ = [
     "run_rollouts",
     "run_rollouts_sync",
     "slug",
+    "start_time",
     "stream_rollouts",
     "stream_trials",
     "summarize_trajectory",
@@ -419,17 +427,20 @@ _HOMES = {
         "stream_rollouts",
         "stream_trials",
     ),
-    "agentix.runtime": ("SERVER_ARGS",),
+    "agentix.runtime": ("PAUSE_ARGS", "SERVER_ARGS"),
     "agentix.sandbox": (
         "BaseProvider",
         "CommandStream",
         "DownloadReport",
         "HostProcessProvider",
+        "Owner",
         "Refusal",
         "Sandbox",
+        "SocketStream",
         "Tree",
         "TreeEntry",
         "Unreleased",
+        "start_time",
     ),
     "agentix.trajectory": (
         "AgentInfo",

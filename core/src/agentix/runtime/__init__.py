@@ -8,7 +8,11 @@ from __future__ import annotations
 SERVER_ARGS: tuple[str, ...] = ("-c", "from agentix.runtime.server import main; main()")
 """Appended to an interpreter with its flags, this starts the server.
 
-`--fd N` after it is an inherited connected stream socket to speak on.
+`--fd N` after it is an inherited connected stream socket to speak on; `--stdio` speaks on stdin and stdout. After that
+may stand a directory, a program and its arguments, to be started once the host has said hello: an image's entrypoint.
 """
 
-__all__ = ["SERVER_ARGS"]
+PAUSE_ARGS: tuple[str, ...] = ("-c", "from _signal import pause\nwhile True: pause()")
+"""Appended to an interpreter with its flags, this does nothing until it is ended."""
+
+__all__ = ["PAUSE_ARGS", "SERVER_ARGS"]

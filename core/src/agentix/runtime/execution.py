@@ -28,7 +28,7 @@ def start(server: Server, number: int, arguments: dict[str, Any]) -> Command:
     settings = server.settings
     chosen = arguments["user"] if arguments["user"] is not None else settings["user"]
     user = users.resolve(chosen if chosen is not None else settings["base_user"])
-    env = _environment(settings, arguments, user, chosen=chosen is not None)
+    env = environment(settings, arguments, user, chosen=chosen is not None)
     if arguments["pty"]:
         env.setdefault("TERM", b"xterm")
     path = env["PATH"].split(b":")
@@ -57,9 +57,10 @@ def start(server: Server, number: int, arguments: dict[str, Any]) -> Command:
     return Command(server, number, spec, arguments, (user.uid, user.gid) if switch else None)
 
 
-def _environment(
+def environment(
     settings: dict[str, Any], arguments: dict[str, Any], user: users.User, *, chosen: bool
 ) -> dict[str, bytes]:
+    """The variables of a command: the sandbox's, the user's, the config's and the call's own."""
     derived = {
         "HOME": user.home.encode("utf-8", "surrogateescape"),
         "USER": user.name.encode("utf-8", "surrogateescape"),

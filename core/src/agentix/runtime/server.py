@@ -21,8 +21,10 @@ from agentix.runtime.supervisors import Supervisors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
+
+    from agentix.runtime.stdio import Stdio
 
 CONGESTED = 1 << 19
 """With so many bytes waiting to be sent, nobody reads more from files and pipes."""
@@ -39,14 +41,17 @@ class Server:
     """The event loop and the calls under way.
 
     Args:
-        stream: A connected stream socket to the host.
+        stream: A connected stream socket to the host, or the two pipes of its stdin and stdout.
+        entrypoint: What to start when the host has said hello: a directory, a program and its arguments.
     """
 
-    def __init__(self, stream: _socket.socket) -> None:
+    def __init__(self, stream: _socket.socket | Stdio, *, entrypoint: Sequence[str] = ()) -> None:
         self.pid = os.getpid()
         self.calls: dict[int, Call] = {}
         self.settings: dict[str, Any] = {}
         self._stream = stream
+        self._entrypoint = entrypoint
+        self._entrypoint_pid = 0
         self._reader = wire.FrameReader(wire.FROM_HOST)
         self._out: deque[bytes] = deque()
         self._waiting = 0
@@ -66,7 +71,9 @@ class Server:
         self._wakeup = wakeup
         self.watch(wakeup, select.EPOLLIN, self._reap)
         stream.setblocking(False)
-        self.watch(stream.fileno(), select.EPOLLIN, self._receive)
+        self._source = stream.fileno()
+        self._sink = self._source if isinstance(stream, _socket.socket) else stream.sink()
+        self.watch(self._source, select.EPOLLIN, self._receive)
         self.supervisors = Supervisors(self)
 
     def watch(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
@@ -172,13 +179,21 @@ class Server:
             self._waiting -= sent
             if sent < len(burst):
                 self._out.appendleft(bytes(burst[sent:]))
-                if not self._writing:
-                    self._writing = True
-                    self.rearm(self._stream.fileno(), select.EPOLLIN | select.EPOLLOUT)
+                self._wait_to_write(True)
                 return
-        if self._writing:
-            self._writing = False
-            self.rearm(self._stream.fileno(), select.EPOLLIN)
+        self._wait_to_write(False)
+
+    def _wait_to_write(self, wanted: bool) -> None:
+        if wanted == self._writing:
+            return
+        self._writing = wanted
+        if self._sink == self._source:
+            self.rearm(self._source, select.EPOLLIN | select.EPOLLOUT if wanted else select.EPOLLIN)
+        elif wanted:
+            # Being woken is all that it takes: every turn ends with sending.
+            self.watch(self._sink, select.EPOLLOUT, lambda events: None)
+        else:
+            self.unwatch(self._sink)
 
     def _receive(self, events: int) -> None:
         if not events & ~select.EPOLLOUT:
@@ -204,6 +219,8 @@ class Server:
             self.settings = wire.decode(payload)
             self.send(wire.frame(wire.HELLO, 0, wire.encode(self._greeting())))
             self.soon(self.supervisors.fork_ahead)
+            if self._entrypoint:
+                self.soon(self._start_entrypoint)
         elif (call := self.calls.get(number)) is None:
             # It ended while this was under way.
             return
@@ -247,6 +264,18 @@ class Server:
 
         return start_file_task(self, number, method, arguments)
 
+    def _start_entrypoint(self) -> None:
+        from agentix.runtime import entrypoint
+
+        (directory, *argv), self._entrypoint = self._entrypoint, ()
+        self._entrypoint_pid = entrypoint.start(argv, directory, self.settings)
+
+    def _entrypoint_ended(self, status: int) -> None:
+        from agentix.runtime import entrypoint
+
+        self._entrypoint_pid = 0
+        entrypoint.log(f"the image's entrypoint ended with exit code {os.waitstatus_to_exitcode(status)}")
+
     def _terminated(self, signal: int, stack: object) -> None:
         self._over = True
 
@@ -259,7 +288,10 @@ class Server:
                 return
             if pid == 0:
                 return
-            self.supervisors.reaped(pid, status)
+            if pid == self._entrypoint_pid:
+                self._entrypoint_ended(status)
+            else:
+                self.supervisors.reaped(pid, status)
 
     def _end(self) -> None:
         self._epoll.close()
@@ -299,11 +331,18 @@ class KillAll(Call):
 def main() -> None:
     """Start the server as the command line says."""
     arguments = sys.argv[1:]
-    if len(arguments) != 2 or arguments[0] != "--fd" or not arguments[1].isdigit():
-        sys.stderr.write("agentix runtime: usage: --fd N\n")
+    stream: _socket.socket | Stdio | None = None
+    if arguments[:1] == ["--stdio"]:
+        from agentix.runtime.stdio import Stdio
+
+        stream = Stdio()
+    elif len(arguments) == 2 and arguments[0] == "--fd" and arguments[1].isdigit():
+        while os.open("/dev/null", os.O_RDWR) <= 2:
+            pass
+        stream = _socket.socket(fileno=int(arguments[1]))
+    else:
+        sys.stderr.write("agentix runtime: usage: --fd N | --stdio [DIRECTORY PROGRAM [ARGUMENT...]]\n")
         sys.exit(2)
-    while os.open("/dev/null", os.O_RDWR) <= 2:
-        pass
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             try:
@@ -314,6 +353,6 @@ def main() -> None:
     processes.prctl(processes.PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
         processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
-    Server(_socket.socket(fileno=int(arguments[1]))).serve()
+    Server(stream, entrypoint=arguments[1:] if arguments[0] == "--stdio" else ()).serve()
     # What the interpreter would tidy up now, the kernel does faster.
     os._exit(0)

@@ -3,6 +3,7 @@
 from agentix.sandbox.command import CommandStream
 from agentix.sandbox.extract import Refusal
 from agentix.sandbox.host_process import HostProcessProvider
+from agentix.sandbox.owner import Owner, start_time
 from agentix.sandbox.provider import BaseProvider
 from agentix.sandbox.sandbox import Sandbox, Unreleased
 from agentix.sandbox.socket_stream import SocketStream
@@ -14,10 +15,12 @@ __all__ = [
     "CommandStream",
     "DownloadReport",
     "HostProcessProvider",
+    "Owner",
     "Refusal",
     "Sandbox",
     "SocketStream",
     "Tree",
     "TreeEntry",
     "Unreleased",
+    "start_time",
 ]

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentix.api import HostError
+from agentix.api import HostError, start_time
 from agentix.providers.local import cgroups
 from agentix.providers.local.arguments import MARK
 from agentix.providers.local.lease import Lease, Leases
 from agentix.providers.local.network import Network
-from agentix.providers.local.owner import start_time
 
 LOG_TAIL = 4000
 

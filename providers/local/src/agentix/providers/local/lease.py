@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from agentix.api import HostError, cache_dir
-from agentix.providers.local.owner import Owner
+from agentix.api import HostError, Owner, cache_dir
 
 _TORN_S = 60.0
 

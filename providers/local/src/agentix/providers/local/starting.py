@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentix.api import EnvFailed, HostError
+from agentix.api import EnvFailed, HostError, start_time
 from agentix.providers.local import cgroups
 from agentix.providers.local.arguments import Root, namespace_arguments, root_arguments
 from agentix.providers.local.box import Box, log_tail, stop
@@ -22,7 +22,6 @@ from agentix.providers.local.identity import Identity
 from agentix.providers.local.image import Entry
 from agentix.providers.local.lease import Lease, Leases
 from agentix.providers.local.network import Connect, Network
-from agentix.providers.local.owner import start_time
 from agentix.providers.local.preflight import explain, explain_os_error
 from agentix.providers.local.seeding import read_report, seed_command, send_entries
 
