@@ -55,7 +55,7 @@ def find_interpreter() -> Interpreter:
     dynload = Path(sys.base_exec_prefix) / sys.platlibdir / stdlib.name / "lib-dynload"
     if not dynload.is_dir():
         dynload = stdlib / "lib-dynload"
-    return Interpreter(executable=executable, loader=_loader_of(executable), stdlib=stdlib, dynload=dynload)
+    return Interpreter(executable=executable, loader=loader_of(executable), stdlib=stdlib, dynload=dynload)
 
 
 def stdlib_files(interpreter: Interpreter) -> Iterator[tuple[PurePosixPath, Path]]:
@@ -115,7 +115,7 @@ def shared_libraries(files: Iterable[Path]) -> tuple[dict[str, Path], set[Path]]
     return found, lacking
 
 
-def _loader_of(executable: Path) -> Path | None:
+def loader_of(executable: Path) -> Path | None:
     """The name in the PT_INTERP header of an ELF executable (System V ABI, program header)."""
     with executable.open("rb") as file:
         head = file.read(64)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from agentix.bundle.interpreter import Interpreter, shared_libraries, stdlib_files
@@ -16,6 +16,7 @@ from agentix.errors import HostError
 MOUNT_POINT = PurePosixPath("/agentix/runtime")
 
 _LIMIT_S = 300
+_GLIBC = ("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libm.so.6", "libresolv.so.2", "libanl.so.1")
 
 
 def command(interpreter: Interpreter, *, top: PurePosixPath) -> tuple[str, ...]:
@@ -53,6 +54,7 @@ def lay_out(top: Path, *, interpreter: Interpreter, server: Sequence[tuple[PureP
     libraries, unusable = shared_libraries([interpreter.executable, *extensions])
     if interpreter.loader is not None:
         libraries[interpreter.loader.name] = interpreter.loader
+        libraries |= _rest_of_libc(libraries)
     for place, source in files:
         if source not in unusable:
             _copy(source, stdlib / place)
@@ -61,6 +63,13 @@ def lay_out(top: Path, *, interpreter: Interpreter, server: Sequence[tuple[PureP
     _compile([stdlib / place for place, _ in files if place.suffix == ".py"], top=top, interpreter=interpreter)
     _check(top, interpreter=interpreter)
     return _open_to_readers(top)
+
+
+def _rest_of_libc(libraries: Mapping[str, Path]) -> dict[str, Path]:
+    """The other parts of glibc: extension modules of bundles need them, and all have to be of one version."""
+    libc = libraries.get("libc.so.6")
+    places = () if libc is None else (libc.with_name(name) for name in _GLIBC)
+    return {path.name: path for path in places if path.is_file()}
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -16,6 +16,7 @@
     ├── TrajectoryError             a trajectory is not in the ATIF format
     └── TrialError                  one trial failed, for the reason that its code tells
         ├── EnvFailed               ENV_FAILED: the image, the set-up, something the task needs
+        │   ├── BundleError         a bundle is unknown, damaged or unfit (a UsageError too)
         │   └── Unsupported         the provider cannot do what the config asks for
         ├── HostError               HOST_ERROR: this machine or the way to the sandbox
         │   ├── SandboxGone         the sandbox died, was removed or was lost
@@ -32,6 +33,7 @@ Cancellation is none of these: it is the async library's own and is never caught
 from agentix.errors.trial import (
     AgentFailed,
     AgentTimeout,
+    BundleError,
     EnvFailed,
     HostError,
     LimitReached,
@@ -63,6 +65,7 @@ __all__ = [
     "AgentFailed",
     "AgentTimeout",
     "AgentixError",
+    "BundleError",
     "ConfigError",
     "DatasetError",
     "EnvFailed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from agentix.errors.usage import AgentixError
+from agentix.errors.usage import AgentixError, UsageError
 
 # The codes are plain strings here: errors stand below models, which hold the enumeration.
 
@@ -40,6 +40,12 @@ class Unsupported(EnvFailed):
     """The provider cannot do what the config asks for; the message names both."""
 
     default_detail = "unsupported"
+
+
+class BundleError(EnvFailed, UsageError):
+    """A bundle is unknown, damaged, of another machine, or cannot be built; before a run it is a usage error."""
+
+    default_detail = "bundle"
 
 
 class HostError(TrialError):
