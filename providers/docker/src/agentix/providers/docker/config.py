@@ -1,0 +1,46 @@
+"""The options of the provider `docker`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class DockerConfig(BaseModel):
+    """What `--provider-opt` takes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str | None = None
+    """Address of the engine, such as `unix:///run/podman/podman.sock` or `tcp://engine:2376`; by default `DOCKER_HOST`,
+    else the current docker context, else the usual sockets."""
+    context: str | None = None
+    """Name of the docker context to use."""
+    pull: Literal["missing", "always", "never"] = "missing"
+    """When an image that is given by name is pulled: at most once for each provider object."""
+    hardened: bool = False
+    """Drop all capabilities but those for switching users, killing and files, and let nobody gain any (breaks sudo)."""
+    read_only: bool = False
+    """Make the root file system read-only; /tmp, /run and /var/tmp are writable and live in memory."""
+    pids: Annotated[int, Field(gt=0)] = 4096
+    """Processes and threads in a sandbox that names no limit."""
+    storage: Literal["enforce", "ignore"] = "enforce"
+    """What becomes of `storage_mb` where the engine's storage driver cannot limit it: refused, or left aside with a
+    note."""
+    runtime_mount: Literal["auto", "bind", "volume"] = "auto"
+    """How agentix's runtime gets into a container: from a directory that the engine sees, or from a volume that is
+    filled once. `auto` takes the volume where the engine does not see our directories."""
+    oci_runtime: str | None = None
+    """The engine's runtime to use, such as `runsc`; its default otherwise."""
+    public_network: str = "default"
+    """The engine's network for sandboxes that may reach the world."""
+    builds: Annotated[int, Field(gt=0)] = 2
+    """Images that are built at a time."""
+    pulls: Annotated[int, Field(gt=0)] = 3
+    """Images that are pulled at a time."""
+    pull_timeout_s: Annotated[float, Field(gt=0)] = 1800.0
+    """Seconds that an image may take to arrive, waiting for the registry included."""
+    lease_s: Annotated[float, Field(gt=0)] = 86_400.0
+    """Seconds after which `agentix gc` on another machine may take a sandbox for abandoned; on this machine it looks at
+    the process that owns it."""

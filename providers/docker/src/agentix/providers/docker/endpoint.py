@@ -1,0 +1,150 @@
+"""Where the engine listens: options, environment, docker contexts, the usual sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from agentix.api import HostError
+
+if TYPE_CHECKING:
+    from docker.tls import TLSConfig
+
+_DEFAULT = "/var/run/docker.sock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """An engine's address."""
+
+    url: str
+    """As it is shown."""
+    path: str | None = None
+    """The unix socket, where it is one."""
+    host: str = "docker"
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, as far as the address tells."""
+        return self.path is not None
+
+
+def find_endpoint(*, host: str | None, context: str | None, environ: Mapping[str, str] | None = None) -> Endpoint:
+    """The engine to use, in the order in which the docker command line looks for it.
+
+    Args:
+        host: An address that goes before all else.
+        context: A docker context that goes before the environment.
+        environ: The environment; this process's by default.
+
+    Raises:
+        HostError: An address of a kind that is not supported, an unknown context, unusable certificates.
+    """
+    environ = os.environ if environ is None else environ
+    if host:
+        return _parse(host, _environment_tls(environ))
+    if context is None and environ.get("DOCKER_HOST"):
+        return _parse(environ["DOCKER_HOST"], _environment_tls(environ))
+    name = context or environ.get("DOCKER_CONTEXT") or _current_context(environ)
+    if name and name != "default":
+        return _from_context(name)
+    for path in _sockets(environ):
+        if Path(path).exists():
+            return Endpoint(url=f"unix://{path}", path=path)
+    return Endpoint(url=f"unix://{_DEFAULT}", path=_DEFAULT)
+
+
+def _sockets(environ: Mapping[str, str]) -> list[str]:
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    own = [f"{runtime}/docker.sock", f"{runtime}/podman/podman.sock"] if runtime else []
+    return [_DEFAULT, *own, "/run/podman/podman.sock"]
+
+
+def _parse(url: str, tls: ssl.SSLContext | None) -> Endpoint:
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return Endpoint(url=url, path=f"{parts.netloc}{parts.path}")
+    if parts.scheme not in ("tcp", "http", "https") or not parts.hostname:
+        hint = (
+            "forward its socket (`ssh -L /tmp/engine.sock:/var/run/docker.sock HOST`) and use unix:///tmp/engine.sock"
+        )
+        raise HostError(
+            f"the engine address {url!r} is not of the form unix://PATH or tcp://HOST:PORT",
+            detail="engine",
+            hint=hint if parts.scheme == "ssh" else None,
+        )
+    if parts.scheme == "https" and tls is None:
+        tls = ssl.create_default_context()
+    try:
+        port = parts.port or (2375 if tls is None else 2376)
+    except ValueError as error:
+        raise HostError(f"the engine address {url!r} has no valid port", detail="engine") from error
+    return Endpoint(url=url, host=parts.hostname, port=port, tls=tls)
+
+
+def _environment_tls(environ: Mapping[str, str]) -> ssl.SSLContext | None:
+    verify = environ.get("DOCKER_TLS_VERIFY", "")
+    folder = environ.get("DOCKER_CERT_PATH", "")
+    if not verify and not folder:
+        return None
+    place = Path(folder or _config_dir(environ))
+    return _tls_context(str(place / "ca.pem"), str(place / "cert.pem"), str(place / "key.pem"), verify=bool(verify))
+
+
+def _tls_context(ca: str | None, cert: str | None, key: str | None, *, verify: bool) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=ca if verify and ca else None)
+        if not verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if cert and key:
+            context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise HostError(
+            f"the certificates for the engine cannot be used: {error}",
+            detail="engine",
+            hint="DOCKER_CERT_PATH has to hold ca.pem, cert.pem and key.pem",
+        ) from error
+    return context
+
+
+def _config_dir(environ: Mapping[str, str]) -> str:
+    return environ.get("DOCKER_CONFIG") or str(Path("~/.docker").expanduser())
+
+
+def _current_context(environ: Mapping[str, str]) -> str | None:
+    try:
+        settings = json.loads(Path(_config_dir(environ), "config.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    name = settings.get("currentContext") if isinstance(settings, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _from_context(name: str) -> Endpoint:
+    from docker.context import ContextAPI
+    from docker.errors import DockerException
+
+    try:
+        found = ContextAPI.get_context(name)
+    except (DockerException, OSError, ValueError, KeyError) as error:
+        raise HostError(f"the docker context {name!r} cannot be read: {error}", detail="engine") from error
+    if found is None or not found.Host:
+        hint = "`docker context ls` lists what there is; --provider-opt host=ADDRESS needs none"
+        raise HostError(f"there is no docker context {name!r}", detail="engine", hint=hint)
+    return _parse(found.Host, _context_tls(found.TLSConfig))
+
+
+def _context_tls(config: TLSConfig | None) -> ssl.SSLContext | None:
+    if config is None:
+        return None
+    cert, key = config.cert or (None, None)
+    return _tls_context(config.ca_cert, cert, key, verify=bool(config.verify))

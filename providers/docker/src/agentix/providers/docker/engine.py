@@ -1,0 +1,313 @@
+"""The engine's HTTP API: connections kept, the version agreed on, errors with a status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import anyio
+
+from agentix.api import HostError
+from agentix.providers.docker.attached import AttachedStream
+from agentix.providers.docker.connecting import EngineAbsent, absent, connect
+from agentix.providers.docker.endpoint import Endpoint
+from agentix.providers.docker.http import Body, HttpConnection, ProtocolError
+
+NEWEST, OLDEST = (1, 51), (1, 40)
+"""Versions of the API that are spoken here; 1.41 is Docker 20.10, 1.40 what Podman 3 says."""
+
+CALL_S = 120.0
+"""Seconds that a plain request may take; creating and removing queue up on a busy engine."""
+
+_KEPT = 64
+_ERROR_SIZE = 1 << 16
+
+
+class EngineError(HostError):
+    """The engine answered with an error.
+
+    Args:
+        status: The HTTP status.
+        message: What it said.
+        doing: What was asked of it.
+        retry_after: Its header of that name.
+    """
+
+    default_detail = "engine"
+
+    def __init__(self, status: int, message: str, *, doing: str, retry_after: str | None = None) -> None:
+        full = "no space left on device" in message.lower()
+        hint = "give the engine room: `docker system df`, `docker system prune`" if full else None
+        super().__init__(f"the engine could not {doing}: {message}", detail="disk_full" if full else None, hint=hint)
+        self.status = status
+        self.reason = message
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What an engine says of itself."""
+
+    api: str
+    version: str
+    podman: bool
+    os: str
+    architecture: str
+    storage_driver: str = ""
+    backing: str = ""
+    runtimes: frozenset[str] = frozenset()
+    cannot_limit: frozenset[str] = frozenset()
+    """Fields of a sandbox's config that it does not enforce."""
+    name: str = ""
+
+
+@dataclass
+class Answer:
+    """A whole answer."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def json(self) -> Any:
+        """The body's value."""
+        return json.loads(self.body) if self.body else None
+
+
+class Engine:
+    """An engine at one address.
+
+    Args:
+        endpoint: The address.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.keeps = False
+        """Whether connections are kept for the next request; `aclose` ends that."""
+        self._idle: list[HttpConnection] = []
+        self._facts: Facts | None = None
+        self._asking = anyio.Lock()
+
+    @property
+    def known(self) -> Facts | None:
+        """The facts, where it has been asked already."""
+        return self._facts
+
+    async def facts(self) -> Facts:
+        """Ask it, once, what it is.
+
+        Raises:
+            EngineAbsent: It does not answer, or is none that can be used.
+        """
+        async with self._asking:
+            if self._facts is None:
+                version = (await self.call("GET", "/version", doing="tell its version", versioned=False)).json()
+                api = _agreed(version, self.endpoint)
+                prefix = f"/v{api}"
+                info = (await self.call("GET", f"{prefix}/info", doing="describe itself", versioned=False)).json()
+                self._facts = _facts(api, version, info)
+        return self._facts
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        doing: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        ok: tuple[int, ...] = (),
+        within_s: float = CALL_S,
+        versioned: bool = True,
+    ) -> Answer:
+        """A request with a whole answer.
+
+        Args:
+            method: The HTTP method.
+            path: Below the version; its variable parts quoted by `segment`.
+            doing: What this is about, for errors: "create the container".
+            query: Parameters.
+            body: Sent as JSON.
+            ok: Statuses of 400 and above that are no error.
+            within_s: Seconds that it may take.
+            versioned: Whether the path needs the API's version.
+
+        Raises:
+            EngineAbsent: It does not answer.
+            EngineError: It answers with an error.
+        """
+        target = await self._target(path, query, versioned=versioned)
+        data, headers = b"", dict[str, str]()
+        if body is not None:
+            data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        try:
+            with anyio.fail_after(within_s):
+                async with self._exchange(method, target, headers=headers, body=data) as (connection, status, fields):
+                    answer = Answer(status, fields, b"".join([piece async for piece in connection.body()]))
+        except TimeoutError as error:
+            raise EngineAbsent(
+                f"the container engine at {self.endpoint.url} did not {doing} within {within_s:g} s",
+                hint="it hangs or is overloaded: look at its log, restart it, or run fewer trials at a time",
+            ) from error
+        if answer.status >= 400 and answer.status not in ok:
+            raise _error(answer, doing)
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        doing: str,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Body = b"",
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A request whose answer's body is read as it comes.
+
+        Raises:
+            EngineAbsent: It does not answer.
+            EngineError: It answers with an error.
+        """
+        target = await self._target(path, query, versioned=True)
+        async with self._exchange(method, target, headers=headers or {}, body=body) as (connection, status, fields):
+            if status >= 400:
+                said = b"".join([piece async for piece in connection.body()])[:_ERROR_SIZE]
+                raise _error(Answer(status, fields, said), doing)
+            yield connection.body()
+
+    async def attach(self, container: str) -> AttachedStream:
+        """Take over stdin, stdout and stderr of a container, which need not run yet.
+
+        Raises:
+            EngineAbsent: The engine does not answer.
+            EngineError: There is no such container, or it cannot be attached to.
+        """
+        parts = {"stream": "1", "stdin": "1", "stdout": "1", "stderr": "1"}
+        target = await self._target(f"/containers/{segment(container)}/attach", parts, versioned=True)
+        headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
+        connection = HttpConnection(await connect(self.endpoint))
+        try:
+            with anyio.fail_after(CALL_S):
+                status, fields = await self._begin(connection, "POST", target, headers=headers, body=b"")
+                if status == 101:
+                    return AttachedStream(connection.stream, connection.rest())
+                said = b"".join([piece async for piece in connection.body()])
+                raise _error(Answer(status, fields, said), "attach to the container")
+        except TimeoutError as error:
+            await connection.aclose()
+            raise EngineAbsent(f"the container engine at {self.endpoint.url} does not attach to containers") from error
+        except BaseException:
+            await connection.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """Hang up."""
+        self.keeps = False
+        while self._idle:
+            await self._idle.pop().aclose()
+
+    async def _target(self, path: str, query: Mapping[str, str] | None, *, versioned: bool) -> str:
+        prefix = f"/v{(await self.facts()).api}" if versioned else ""
+        return f"{prefix}{path}?{urlencode(query)}" if query else f"{prefix}{path}"
+
+    @asynccontextmanager
+    async def _exchange(
+        self, method: str, target: str, *, headers: Mapping[str, str], body: Body
+    ) -> AsyncIterator[tuple[HttpConnection, int, dict[str, str]]]:
+        connection, status, fields = await self._answered(method, target, headers=headers, body=body)
+        try:
+            yield connection, status, fields
+            if self.keeps and len(self._idle) < _KEPT and connection.renew():
+                self._idle.append(connection)
+                return
+        except ProtocolError as error:
+            await connection.aclose()
+            raise absent(self.endpoint, str(error)) from error
+        except BaseException:
+            await connection.aclose()
+            raise
+        await connection.aclose()
+
+    async def _answered(
+        self, method: str, target: str, *, headers: Mapping[str, str], body: Body
+    ) -> tuple[HttpConnection, int, dict[str, str]]:
+        while True:
+            connection = self._idle.pop() if self._idle else HttpConnection(await connect(self.endpoint))
+            kept = connection.used
+            try:
+                return connection, *await self._begin(connection, method, target, headers=headers, body=body)
+            except EngineAbsent:
+                await connection.aclose()
+                # An engine that was restarted has closed what was kept; asking twice must then do no harm.
+                if not kept or method not in ("GET", "DELETE"):
+                    raise
+            except BaseException:
+                await connection.aclose()
+                raise
+
+    async def _begin(
+        self, connection: HttpConnection, method: str, target: str, *, headers: Mapping[str, str], body: Body
+    ) -> tuple[int, dict[str, str]]:
+        try:
+            return await connection.request(method, target, headers=headers, body=body)
+        except ProtocolError as error:
+            raise absent(self.endpoint, str(error)) from error
+
+
+def segment(name: str) -> str:
+    """A name as one part of a path."""
+    return quote(name, safe="")
+
+
+def _error(answer: Answer, doing: str) -> EngineError:
+    try:
+        message = answer.json()["message"]
+    except (ValueError, TypeError, KeyError):
+        message = answer.body.decode("utf-8", "replace").strip() or f"HTTP status {answer.status}"
+    return EngineError(answer.status, str(message), doing=doing, retry_after=answer.headers.get("retry-after"))
+
+
+def _agreed(version: Mapping[str, Any], endpoint: Endpoint) -> str:
+    try:
+        newest = _numbers(version["ApiVersion"])
+        oldest = _numbers(version.get("MinAPIVersion") or "1.0")
+    except (KeyError, TypeError, ValueError) as error:
+        raise EngineAbsent(f"what answers at {endpoint.url} is no container engine") from error
+    if newest < OLDEST or oldest > NEWEST:
+        raise EngineAbsent(
+            f"the container engine {version.get('Version')} at {endpoint.url} speaks API {version['ApiVersion']}, "
+            f"and agentix {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}",
+            hint="Docker 20.10 and Podman 3 are the oldest that can be used",
+        )
+    chosen = min(newest, NEWEST)
+    return f"{chosen[0]}.{chosen[1]}"
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor.split(".")[0])
+
+
+def _facts(api: str, version: Mapping[str, Any], info: Mapping[str, Any]) -> Facts:
+    components = [str(part.get("Name")) for part in version.get("Components") or ()]
+    status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or () if len(pair) == 2}
+    limits = {"memory_mb": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
+    return Facts(
+        api=api,
+        version=str(version.get("Version")),
+        podman=any("podman" in name.lower() for name in components),
+        os=str(info.get("OSType") or version.get("Os") or "linux"),
+        architecture=str(version.get("Arch") or info.get("Architecture") or ""),
+        storage_driver=str(info.get("Driver") or ""),
+        backing=status.get("Backing Filesystem", status.get("Backing filesystem", "")),
+        runtimes=frozenset(info.get("Runtimes") or ()),
+        cannot_limit=frozenset(name for name, key in limits.items() if info.get(key) is False),
+        name=str(info.get("Name") or ""),
+    )

@@ -1,0 +1,49 @@
+"""Work that several tasks need at the same time is done once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import anyio
+
+from agentix.api import TrialError
+
+T = TypeVar("T")
+
+
+class _Flight(Generic[T]):
+    def __init__(self) -> None:
+        self.lock = anyio.Lock()
+        self.value: T | None = None
+        self.error: TrialError | None = None
+        self.landed = False
+
+
+class Flights(Generic[T]):
+    """Calls under way, by key.
+
+    Who comes while a call is under way gets its result or its error. Where the one that makes it is cancelled, the next
+    one that waits makes it again.
+    """
+
+    def __init__(self) -> None:
+        self._flights: dict[str, _Flight[T]] = {}
+
+    async def run(self, key: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do the work, or wait for who does it already."""
+        flight = self._flights.setdefault(key, _Flight())
+        async with flight.lock:
+            if not flight.landed:
+                try:
+                    flight.value = await work()
+                except TrialError as error:
+                    flight.error = error
+                flight.landed = True
+                # Who comes from now on does not want what was found out before.
+                if self._flights.get(key) is flight:
+                    del self._flights[key]
+        if flight.error is not None:
+            raise copy.copy(flight.error) from flight.error
+        return flight.value  # type: ignore[return-value]

@@ -1,0 +1,411 @@
+"""The provider `docker`: sandboxes that are containers, over the engine's HTTP API."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import ByteStream
+
+from agentix.api import (
+    AgentixError,
+    BaseProvider,
+    Capability,
+    EnvFailed,
+    HostError,
+    ImageBuild,
+    RuntimeMount,
+    SandboxConfig,
+    SandboxGone,
+    SandboxInfo,
+    Unsupported,
+    base_runtime,
+)
+from agentix.providers.docker import labels as ownership
+from agentix.providers.docker.attached import AttachedStream
+from agentix.providers.docker.building import Builds
+from agentix.providers.docker.config import DockerConfig
+from agentix.providers.docker.container import abilities, creation, notes, refuse, workdir_of
+from agentix.providers.docker.endpoint import find_endpoint
+from agentix.providers.docker.engine import Engine, EngineError, Facts, segment
+from agentix.providers.docker.gone import cause_of_death
+from agentix.providers.docker.image import Image, check_platform, normal
+from agentix.providers.docker.pacing import Pacing
+from agentix.providers.docker.pulling import Pulls
+from agentix.providers.docker.runtime_mount import Volumes, bound, is_unseen
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_LOG = logging.getLogger("agentix.providers.docker")
+_CREATED_S = 20.0
+_POLL_S = 0.05
+_GONE_S = 25.0
+_SWEEPS = 8
+
+
+class DockerProvider(BaseProvider):
+    """Sandboxes that are containers of a Docker or Podman engine, on this machine or another.
+
+    Any Linux image will do: agentix brings its own runtime, mounted read-only, and needs nothing from the image, not
+    even a shell. Images are pulled or built as tasks ask for them, once for all trials that wait.
+
+    Isolated: processes, files, users, environment, hostname, shared memory and network, as the engine isolates
+    containers, with its default capabilities; `hardened=true` leaves only what running commands needs.
+
+    Not isolated: the kernel, whose flaws are shared (an engine with gVisor or Kata: `oci_runtime`); its load and
+    clocks. With a public network a sandbox reaches what the engine's network reaches, the host's open ports included.
+
+    Args:
+        config: The options.
+    """
+
+    name = "docker"
+    Config = DockerConfig
+
+    def __init__(self, config: DockerConfig | None = None) -> None:
+        super().__init__()
+        self._options = config or DockerConfig()
+        self._engine_found: Engine | None = None
+        self._parts: tuple[Pulls, Builds, Volumes] | None = None
+        self._streams: dict[str, AttachedStream] = {}
+        self._dialled: set[str] = set()
+        self._sweeping = anyio.Lock()
+        self._swept = False
+        self._entered = False
+        self._uses_volume = self._options.runtime_mount == "volume"
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]
+        """What the engine can do; before it was asked, what every engine can."""
+        return abilities(self._engine_found.known if self._engine_found is not None else None)
+
+    @property
+    def _engine(self) -> Engine:
+        if self._engine_found is None:
+            self._engine_found = Engine(find_endpoint(host=self._options.host, context=self._options.context))
+        return self._engine_found
+
+    def _tools(self) -> tuple[Pulls, Builds, Volumes]:
+        if self._parts is None:
+            pacing = Pacing()
+            pulls = Pulls(self._engine, self._options, pacing)
+            builds = Builds(self._engine, self._options, pulls, pacing)
+            self._parts = pulls, builds, Volumes(self._engine)
+        return self._parts
+
+    async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
+        """Create and start a container, with a stream attached to it.
+
+        Raises:
+            Unsupported: The config asks for something that this engine cannot do.
+            EnvFailed: The image cannot be had, built or run here, or does not start.
+            HostError: The engine or a registry failed.
+        """
+        facts = await self._engine.facts()
+        _check_engine(facts, self._engine.endpoint.url)
+        refuse(config, options=self._options, facts=facts)
+        self._check_mounts(config)
+        await self._sweep()
+        image = await self._image(config, facts)
+        sandbox_id = f"agentix-{secrets.token_hex(8)}"
+        created_at = time.time()
+        labels = ownership.labels_for(
+            config.labels,
+            workdir=workdir_of(config, image),
+            user=image.user,
+            created_at=created_at,
+            lease_s=self._options.lease_s,
+        )
+        try:
+            image = await self._create(sandbox_id, config, image, facts=facts, runtime=runtime, labels=labels)
+            await self._start(sandbox_id, image)
+        except BaseException:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_GONE_S), suppress(AgentixError):
+                await self.delete(sandbox_id)
+            raise
+        return SandboxInfo(
+            id=sandbox_id,
+            provider=self.name,
+            labels=dict(config.labels),
+            workdir=workdir_of(config, image),
+            env=image.env,
+            user=image.user,
+            image_digest=image.digest,
+            created_at=created_at,
+            notes=(*image.notes, *notes(config, facts=facts)),
+        )
+
+    async def dial(self, sandbox_id: str) -> ByteStream:
+        """The stream to the server, which exists once: when it is closed, the sandbox ends.
+
+        Raises:
+            SandboxGone: There is no such sandbox of this process.
+            HostError: It was dialled before.
+        """
+        stream = self._streams.get(sandbox_id)
+        if stream is None:
+            raise SandboxGone(f"the sandbox {sandbox_id} does not exist in this process")
+        if sandbox_id in self._dialled:
+            raise HostError(f"the sandbox {sandbox_id} has one stream, which was opened before")
+        self._dialled.add(sandbox_id)
+        return stream
+
+    async def explain(self, sandbox_id: str) -> SandboxGone:
+        """Say why a container's stream has ended: how it ended, whether for memory, what it said."""
+        stream = self._streams.get(sandbox_id)
+        if stream is None:
+            return SandboxGone(f"the sandbox {sandbox_id} was deleted")
+        return await cause_of_death(self._engine, sandbox_id, log=stream.log)
+
+    async def delete(self, sandbox_id: str) -> None:
+        """Remove a container, of this process or another's; returns when the engine has it no more.
+
+        Raises:
+            HostError: It is still there.
+        """
+        stream = self._streams.pop(sandbox_id, None)
+        self._dialled.discard(sandbox_id)
+        if stream is not None:
+            await stream.aclose()
+        await self._remove(sandbox_id)
+        if not self._streams and not self._entered:
+            # Whoever uses a provider without entering it need not close it either.
+            await self._engine.aclose()
+
+    async def list(self, labels: Mapping[str, str]) -> list[SandboxInfo]:
+        """The containers on this engine that are sandboxes and carry all of these labels, whoever made them."""
+        return [found.info for found in await self._found(labels)]
+
+    async def orphans(self) -> tuple[SandboxInfo, ...]:
+        """The sandboxes whose owner has died without deleting them."""
+        return tuple(found.info for found in await self._found({}) if found.abandoned)
+
+    async def check(self) -> list[str]:
+        """What keeps sandboxes from being made on this engine, each with its remedy."""
+        try:
+            facts = await self._engine.facts()
+            _check_engine(facts, self._engine.endpoint.url)
+            await base_runtime()
+        except AgentixError as error:
+            return [str(error)]
+        finally:
+            await self._engine_aclose()
+        return []
+
+    async def __aenter__(self) -> Self:
+        self._entered = True
+        return self
+
+    async def aclose(self) -> None:
+        """Delete what is left of this provider's sandboxes, and hang up."""
+        with anyio.CancelScope(shield=True):
+            for sandbox_id in [*self._streams]:
+                await self.delete(sandbox_id)
+            self._entered = False
+            await self._engine_aclose()
+
+    async def _engine_aclose(self) -> None:
+        if self._engine_found is not None:
+            await self._engine_found.aclose()
+
+    def _check_mounts(self, config: SandboxConfig) -> None:
+        if not config.mounts:
+            return
+        if not self._engine.endpoint.is_local:
+            raise Unsupported(
+                f"the engine at {self._engine.endpoint.url} is on another machine and cannot honour mounts: "
+                f"{config.mounts[0].source}"
+            )
+        for mount in config.mounts:
+            if not mount.source.exists():
+                raise EnvFailed(f"the mount of {mount.source} cannot be made: there is no such file", detail="mount")
+
+    async def _image(self, config: SandboxConfig, facts: Facts) -> Image:
+        pulls, builds, _ = self._tools()
+        wanted = config.platform
+        if isinstance(config.image, ImageBuild):
+            image = await builds.get(config.image, platform=wanted, timeout_s=config.build_timeout_s)
+            wanted = wanted or config.image.platform
+        elif config.image is not None:
+            image = await pulls.get(config.image, platform=wanted)
+        else:
+            raise EnvFailed(
+                "the provider docker needs an image, and the config names none",
+                detail="image_pull",
+                hint="name one in the task, or use `--provider local`",
+            )
+        check_platform(image, wanted=wanted, facts=facts)
+        return image
+
+    async def _create(
+        self,
+        sandbox_id: str,
+        config: SandboxConfig,
+        image: Image,
+        *,
+        facts: Facts,
+        runtime: RuntimeMount,
+        labels: Mapping[str, str],
+    ) -> Image:
+        """Create the container, by another way where the engine does not see the runtime or has lost the image."""
+        pulls, builds, volumes = self._tools()
+        retried = False
+        while True:
+            mount = await volumes.get(runtime, image=image.id) if self._uses_volume else bound(runtime)
+            body = creation(
+                config,
+                image,
+                options=self._options,
+                facts=facts,
+                runtime=runtime,
+                runtime_mount=mount,
+                labels=labels,
+            )
+            try:
+                await self._post_create(sandbox_id, body)
+            except EngineError as error:
+                if self._options.runtime_mount == "auto" and not self._uses_volume and is_unseen(error, runtime):
+                    _LOG.info("the engine does not see %s: the runtime goes into a volume", runtime.path)
+                    self._uses_volume = True
+                    continue
+                if error.status == 404 and "no such image" in error.reason.lower() and not retried:
+                    retried = True
+                    pulls.forget(image)
+                    builds.forget(image)
+                    image = await self._image(config, facts)
+                    continue
+                raise _creation_failed(error, image) from error
+            return image
+
+    async def _post_create(self, sandbox_id: str, body: dict[str, Any]) -> None:
+        """Create a container, and be told of it also when cancelled: the engine goes on, and it has to be deleted."""
+        failure: list[HostError] = []
+        done = anyio.Event()
+        scope = anyio.CancelScope(shield=True)
+
+        async def run() -> None:
+            with scope:
+                try:
+                    await self._engine.call(
+                        "POST",
+                        "/containers/create",
+                        query={"name": sandbox_id},
+                        body=body,
+                        doing="create the container",
+                    )
+                except HostError as error:
+                    failure.append(error)
+            done.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            try:
+                await done.wait()
+            except anyio.get_cancelled_exc_class():
+                scope.deadline = anyio.current_time() + _CREATED_S
+                raise
+        if failure:
+            raise failure[0]
+
+    async def _start(self, sandbox_id: str, image: Image) -> None:
+        stream = await self._engine.attach(sandbox_id)
+        self._streams[sandbox_id] = stream
+        self._engine.keeps = True
+        try:
+            await self._engine.call("POST", f"/containers/{segment(sandbox_id)}/start", doing="start the container")
+        except EngineError as error:
+            raise _start_failed(error, image) from error
+
+    async def _remove(self, sandbox_id: str) -> None:
+        path = f"/containers/{segment(sandbox_id)}"
+        query = {"force": "1", "v": "1"}
+        deadline = anyio.current_time() + _GONE_S
+        while True:
+            last: HostError | None = None
+            try:
+                answer = await self._engine.call(
+                    "DELETE", path, query=query, doing=f"remove the container {sandbox_id}", ok=(404, 409)
+                )
+                if answer.status in (204, 200, 404):
+                    return
+            except EngineError as error:
+                # It may be ending by itself, which the engine calls an error.
+                if error.status < 500:
+                    raise
+                last = error
+            except HostError as error:
+                last = error
+            if anyio.current_time() >= deadline:
+                raise last or HostError(f"the engine has been removing the container {sandbox_id} for {_GONE_S:g} s")
+            await anyio.sleep(_POLL_S)
+
+    async def _found(self, labels: Mapping[str, str]) -> list[ownership.Found]:  # type: ignore[valid-type]
+        wanted = [f"{ownership.PROVIDER}=docker", *(f"{name}={value}" for name, value in labels.items())]
+        query = {"all": "1", "filters": json.dumps({"label": wanted})}
+        listing = (await self._engine.call("GET", "/containers/json", query=query, doing="list containers")).json()
+        return [found for container in listing or () if (found := ownership.read(container)) is not None]
+
+    async def _sweep(self) -> None:
+        """Once, before the first sandbox: delete what dead owners have left."""
+        async with self._sweeping:
+            if self._swept:
+                return
+            self._swept = True
+            with suppress(HostError):
+                left = await self.orphans()
+                width = anyio.CapacityLimiter(_SWEEPS)
+
+                async def remove(sandbox_id: str) -> None:
+                    async with width:
+                        with suppress(HostError):
+                            await self._remove(sandbox_id)
+
+                async with anyio.create_task_group() as group:
+                    for info in left:
+                        _LOG.warning("deleting %s, whose owner has died", info.id)
+                        group.start_soon(remove, info.id)
+
+
+def _check_engine(facts: Facts, url: str) -> None:
+    if facts.os != "linux":
+        raise HostError(f"the engine at {url} runs {facts.os} containers, not Linux ones", detail="engine")
+    import platform
+
+    own = normal(platform.machine().lower())
+    theirs = normal(facts.architecture)
+    if theirs and theirs != own:
+        raise HostError(
+            f"the engine at {url} runs on {theirs}, and agentix's runtime is built for this machine's {own}",
+            detail="engine",
+            hint=f"run agentix on a machine with {theirs}, or use an engine on {own}",
+        )
+
+
+def _creation_failed(error: EngineError, image: Image) -> HostError | EnvFailed:
+    reason = error.reason.lower()
+    if "mount" in reason or "bind source" in reason:
+        return EnvFailed(f"a mount cannot be made: {error.reason}", detail="mount")
+    if error.status == 400:
+        return EnvFailed(f"the engine refuses a container of {image.name}: {error.reason}", detail="container")
+    return error
+
+
+def _start_failed(error: EngineError, image: Image) -> HostError | EnvFailed:
+    if error.detail == "disk_full":
+        return error
+    reason = error.reason.lower()
+    if "exec format error" in reason:
+        return EnvFailed(
+            f"a container of {image.name} does not start: the engine cannot run {image.platform}",
+            detail="image_platform",
+        )
+    if error.status in (400, 404, 409) or "mkdir" in reason or "not a directory" in reason:
+        return EnvFailed(f"a container of {image.name} does not start: {error.reason}", detail="container")
+    return error
