@@ -52,7 +52,6 @@ async def test_the_environment_of_this_process_is_not_handed_on(
         (SandboxConfig(memory_mb=64), "memory_mb"),
         (SandboxConfig(cpus=1), "cpus"),
         (SandboxConfig(user="nobody"), "user"),
-        (SandboxConfig(bundle="x:y"), "bundle"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -148,14 +148,13 @@ async def test_commands_run_as_other_users_who_have_no_power_over_root(provider:
     [
         (SandboxConfig(network="allowlist", allowed_hosts=("example.org",)), "network"),
         (SandboxConfig(gpus=1), "gpus"),
-        (SandboxConfig(bundle="x:y"), "bundle"),
         (SandboxConfig(platform="linux/riscv64"), "platform"),
         (SandboxConfig(user="no-such-user"), "no-such-user"),
         (SandboxConfig(image=ImageBuild(context=Path(), platform="linux/s390x")), "platform"),
         (SandboxConfig(mounts=(Mount(source=Path("/nonexistent/x"), target="/x"),)), "/nonexistent/x"),
         (SandboxConfig(mounts=(Mount(source=Path("/usr"), target="x"),)), "not an absolute"),
     ],
-    ids=["allowlist", "gpus", "bundle", "platform", "user", "build-platform", "mount", "mount-target"],
+    ids=["allowlist", "gpus", "platform", "user", "build-platform", "mount", "mount-target"],
 )
 async def test_what_it_cannot_do_is_refused_by_name(
     provider: LocalProvider, config: SandboxConfig, message: str

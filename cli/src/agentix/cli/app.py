@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollout": ("agentix.cli.rollout", "Run an agent over a dataset and score what it did (the same as agentix-run)."),
     "show": ("agentix.cli.show", "Show a run or one of its trials."),
     "score": ("agentix.cli.score", "Score again what a run has kept."),
+    "build": ("agentix.cli.build", "Build a project, its dependencies and tools into a bundle for sandboxes."),
+    "bundle": ("agentix.cli.bundle", "List, show, export, import and remove bundles."),
     "plugins": ("agentix.cli.plugins", "List, show and check plugins."),
     "doctor": ("agentix.cli.doctor", "Check whether this machine can run rollouts."),
     "gc": ("agentix.cli.gc", "Delete the sandboxes of processes that died."),

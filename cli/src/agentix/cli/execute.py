@@ -136,6 +136,7 @@ class Execution:
             dataset=plan.dataset,
             agent=plan.agent,
             provider=plan.provider,
+            bundle=None if plan.manifest.bundle is None else plan.manifest.bundle.digest,
             n_concurrent=self._n_concurrent,
             limits=request.limits,
             timeouts=request.timeouts,

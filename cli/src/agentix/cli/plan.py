@@ -10,10 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from agentix.cli.request import PluginRequest, RolloutRequest
-from agentix.errors import DatasetError, RunError, UsageError
+from agentix.errors import DatasetError, RunError
 from agentix.interfaces import Agent, Dataset, HasContentHash, SandboxProvider
 from agentix.models import Trial, slug, trial_id
-from agentix.records import Manifest, PlannedInstance, PluginUse, Session, check_run_id
+from agentix.records import BundleUse, Manifest, PlannedInstance, PluginUse, Session, check_run_id
 from agentix.registry import label_of, load, plugins
 from agentix.registry.kinds import Kind
 from agentix.registry.references import FileRef, ModuleRef, parse_reference
@@ -47,11 +47,7 @@ def make_plan(request: RolloutRequest) -> Plan:
     Raises:
         UsageError: Something that was given is wrong.
     """
-    if request.bundle is not None:
-        raise UsageError(
-            "--bundle: this version of agentix has no bundles yet",
-            hint="Leave it out; agents and scorers run what is in the sandbox.",
-        )
+    bundle = None if request.bundle is None else _bundle(request.bundle)
     dataset = load("dataset", request.dataset.ref, request.dataset.options, where="--dataset")
     agent = load("agent", request.agent.ref, request.agent.options, where="--agent")
     provider = load("provider", request.provider.ref, request.provider.options, where="--provider")
@@ -91,6 +87,7 @@ def make_plan(request: RolloutRequest) -> Plan:
         agent=_use("agent", request.agent),
         provider=_use("provider", request.provider),
         model=request.model,
+        bundle=bundle,
         trials=count,
         max_attempts=request.max_attempts,
         limits=request.limits.model_dump(exclude_unset=True),
@@ -140,6 +137,12 @@ def _use(kind: Kind, request: PluginRequest) -> PluginUse:
     parsed = parse_reference(kind, request.ref, where=f"--{kind}")
     digest = hashlib.sha256(parsed.path.read_bytes()).hexdigest() if isinstance(parsed, FileRef) else None
     return PluginUse.of(request.ref, request.options, sha256=digest)
+
+
+def _bundle(ref: str) -> BundleUse:
+    from agentix.bundle import find_bundle
+
+    return BundleUse(ref=ref, digest=find_bundle(ref).digest)
 
 
 def _place(request: RolloutRequest, name: str) -> tuple[str, Path]:

@@ -178,6 +178,7 @@ def _plan(
             agent=manifest.agent,
             provider=PluginUse.of(provider_use.ref, provider_use.options),
             model=manifest.model,
+            bundle=manifest.bundle,
             versions=versions,
             instances=tuple(
                 PlannedInstance(

@@ -39,7 +39,9 @@ def rollout(
     agent_opt: Annotated[list[str] | None, typer.Option(help="An option of the agent.", metavar="K=V")] = None,
     provider_opt: Annotated[list[str] | None, typer.Option(help="An option of the provider.", metavar="K=V")] = None,
     model: Annotated[str | None, typer.Option(help="The model, as the agent names it.", envvar="AGENTIX_MODEL")] = None,
-    bundle: Annotated[str | None, typer.Option(help="Not in this version.", metavar="NAME")] = None,
+    bundle: Annotated[
+        str | None, typer.Option(help="Mounted in every sandbox: NAME:TAG, sha256:… or a path.", metavar="REF")
+    ] = None,
     n_concurrent: Annotated[int, typer.Option(min=1, help="Trials at a time.", envvar="AGENTIX_N_CONCURRENT")] = 8,
     trials: Annotated[
         int,

@@ -55,12 +55,13 @@ def export_bundle(ref: str, target: Path) -> Description:
     return description
 
 
-def import_bundle(source: Path, *, name: str | None = None) -> Bundle:
+def import_bundle(source: Path, *, name: str | None = None, named: bool = True) -> Bundle:
     """Take a bundle into the store, checking every byte.
 
     Args:
         source: A tar that `export_bundle` wrote, or a directory it was unpacked to.
-        name: What to call it; `None` gives it no name.
+        name: What to call it; by default what it is called already.
+        named: Whether to give it a name at all.
 
     Raises:
         BundleError: It is none, is damaged, or holds what a bundle cannot.
@@ -75,7 +76,8 @@ def import_bundle(source: Path, *, name: str | None = None) -> Bundle:
             description = _copied(source, fresh) if source.is_dir() else _extracted(source, fresh)
         except (tarfile.TarError, EOFError, gzip.BadGzipFile) as error:
             raise BundleError(f"{source} is damaged or no tar: {error}", hint=_HINT) from error
-        return settle(store, fresh, description, ref=ref)
+        own = TagRef(description.name, description.tag)
+        return settle(store, fresh, description, ref=(ref or own) if named else None)
 
 
 def settle(store: Store, fresh: Path, description: Description, *, ref: TagRef | None) -> Bundle:

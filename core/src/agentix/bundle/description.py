@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from agentix.bundle.reference import parse_tag
 from agentix.errors import BundleError
 
 FILE = "bundle.json"
@@ -88,6 +89,11 @@ class Description(BaseModel):
         if paths != sorted(set(paths)):
             raise ValueError("the entries are not in order, or one is there twice")
         return value
+
+    @model_validator(mode="after")
+    def _named(self) -> Description:
+        parse_tag(f"{self.name}:{self.tag}")
+        return self
 
     @model_validator(mode="after")
     def _true(self) -> Description:

@@ -127,7 +127,7 @@ def _import(path: Path) -> str:
     key = (str(path), status.st_size, status.st_mtime_ns)
     digest = _IMPORTED.get(key)
     if digest is None or not open_store().tree(digest).exists():
-        digest = _IMPORTED[key] = import_bundle(path, name=None).digest
+        digest = _IMPORTED[key] = import_bundle(path, named=False).digest
     return digest
 
 

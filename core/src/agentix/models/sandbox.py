@@ -72,6 +72,7 @@ class SandboxConfig(BaseModel):
 
     image: str | ImageBuild | None = None
     bundle: str | None = None
+    """Reference of a bundle: `name:tag`, `sha256:…`, or the path of an exported one."""
     workdir: str | None = None
     """Directory of commands that name none; `None` means the image's own."""
     env: dict[str, str] = Field(default_factory=dict)

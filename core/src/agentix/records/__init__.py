@@ -1,7 +1,7 @@
 """Results on disk: the run directory, its records, resuming and reading it again."""
 
 from agentix.records.layout import Layout, check_run_id
-from agentix.records.manifest import Host, Manifest, PlannedInstance, PluginUse, Session
+from agentix.records.manifest import BundleUse, Host, Manifest, PlannedInstance, PluginUse, Session
 from agentix.records.record import Record, StepFailure, UsageRecord, utc_now
 from agentix.records.run import Run, load_run
 from agentix.records.state import INFRA, ResumePlan, RunState, parse_retry
@@ -10,6 +10,7 @@ from agentix.records.writer import RunWriter
 
 __all__ = [
     "INFRA",
+    "BundleUse",
     "Host",
     "Layout",
     "Manifest",

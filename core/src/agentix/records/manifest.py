@@ -38,6 +38,17 @@ class PluginUse(BaseModel):
         return cls(ref=ref, options=kept, sha256=sha256)
 
 
+class BundleUse(BaseModel):
+    """The bundle that all sandboxes of a run have."""
+
+    model_config = _FROZEN
+
+    ref: str
+    """As the user named it."""
+    digest: str
+    """What that was when the run was planned."""
+
+
 class PlannedInstance(BaseModel):
     """An instance of the plan."""
 
@@ -94,6 +105,7 @@ class Manifest(BaseModel):
     agent: PluginUse
     provider: PluginUse
     model: str | None = None
+    bundle: BundleUse | None = None
     trials: int = 1
     """Planned trials of every instance."""
     max_attempts: int = 1
@@ -134,6 +146,7 @@ class Manifest(BaseModel):
             *_use_changes("agent", self.agent, new.agent),
             *_use_changes("provider", self.provider, new.provider),
             *_changes("model", self.model, new.model),
+            *_changes("bundle", _bundle(self.bundle), _bundle(new.bundle)),
             *_map_changes("limits", self.limits, new.limits),
             *_map_changes("timeouts", self.timeouts, new.timeouts),
             *self._case_changes(new),
@@ -182,6 +195,11 @@ class Manifest(BaseModel):
 
 def _digest(value: object) -> str:
     return "sha256:" + hashlib.sha256(str(value).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _bundle(use: BundleUse | None) -> str | None:
+    """A bundle is what its digest says, whatever it is called."""
+    return None if use is None else use.digest.removeprefix("sha256:")[:12]
 
 
 def _use_changes(name: str, old: PluginUse, new: PluginUse) -> Iterator[str]:

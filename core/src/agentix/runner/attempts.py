@@ -95,6 +95,7 @@ async def _attempted(setting: Setting, trial: Trial, attempt: int, tasks: TaskGr
         log_dir=log_dir,
         noted=noted,
         told=setting.told,
+        bundle=setting.bundle,
     )
     score, failed = None, None
     try:

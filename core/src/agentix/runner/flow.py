@@ -38,6 +38,7 @@ class AttemptFlow:
         log_dir: Where files are kept.
         noted: Told each note.
         told: What providers have said in this run, so that it is said once.
+        bundle: Digest of the bundle for all sandboxes, instead of the dataset's own.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class AttemptFlow:
         log_dir: Path | None = None,
         noted: Callable[[str], None] | None = None,
         told: set[str] | None = None,
+        bundle: str | None = None,
     ) -> None:
         self.trial = trial
         self.log_dir = log_dir
@@ -68,6 +70,7 @@ class AttemptFlow:
         self._attempt = attempt
         self._noted = noted
         self._told = set() if told is None else told
+        self._bundle = bundle
         self._leases: dict[int, Lease] = {}
         self._answer = Answer(required=roles.answer_is_patch, phases=phases, note=self.note)
 
@@ -242,11 +245,11 @@ class AttemptFlow:
     async def _open(self, config: SandboxConfig | None) -> Sandbox:
         with boundary("dataset", plugin=self._roles.dataset):
             chosen = self._roles.config(self.instance) if config is None else config
-        lease = Lease(
-            self._roles.provider,
-            chosen.model_copy(update={"labels": {**chosen.labels, **self.trial.labels}}),
-            self._phases,
-        )
+        added = {
+            "labels": {**chosen.labels, **self.trial.labels},
+            "bundle": self._bundle or chosen.bundle,
+        }
+        lease = Lease(self._roles.provider, chosen.model_copy(update=added), self._phases)
         try:
             sandbox = await lease.open(self._tasks)
         finally:

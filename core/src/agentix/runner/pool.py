@@ -52,6 +52,7 @@ class Pool:
         Raises:
             Exception: What the source of the trials or `on_result` raised, after the running trials have ended.
         """
+        await self._setting.prepare()
         async with anyio.create_task_group() as tasks:
             if self._setting.feed.watched:
                 tasks.start_soon(self._setting.feed.run)

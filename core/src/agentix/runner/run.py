@@ -74,7 +74,8 @@ async def run_rollouts(
         dataset: Yields the instances, read lazily, and sets up and scores each.
         agent: Solves one instance in a sandbox.
         provider: Makes the sandboxes.
-        bundle: `None`; this version has no bundles.
+        bundle: Mounted in every sandbox, also where the dataset names another: `name:tag`, `sha256:…`, or the path
+            of an exported one.
         model: Handed to the agent.
         n_concurrent: How many trials run at once, 8 by default.
         trials: How many of each instance, 1 by default.
@@ -94,8 +95,8 @@ async def run_rollouts(
         The rollouts in input order, those of one instance next to each other.
 
     Raises:
-        UsageError: An argument is not valid, or the dataset is malformed; with a malformed instance, after
-            the running trials have ended.
+        UsageError: An argument is not valid, the bundle cannot be used, or the dataset is malformed; with a
+            malformed instance, after the running trials have ended.
     """
     at_least_one(trials, "trials")
     setting = Setting(

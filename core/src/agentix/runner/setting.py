@@ -48,11 +48,7 @@ class Setting:
         trial_dir: TrialDir | None = None,
         hooks: Hooks | None = None,
     ) -> None:
-        if bundle is not None:
-            raise UsageError(
-                f"bundle {bundle!r}: this version cannot build or mount bundles yet",
-                hint="leave bundle out; commands and files in the sandbox work without one",
-            )
+        self.bundle = bundle
         self.roles = Roles(dataset, agent, provider)
         self.n_concurrent = at_least_one(n_concurrent, "n_concurrent")
         self.max_attempts = at_least_one(max_attempts, "max_attempts")
@@ -67,6 +63,17 @@ class Setting:
         self.told: set[str] = set()
         """What providers have said in this run, so that it is said once."""
         self._on_result = on_result
+
+    async def prepare(self) -> None:
+        """Look once at what all trials use: whatever a name points at later, they all get the same bundle.
+
+        Raises:
+            BundleError: The bundle is unknown, damaged, or of another platform or Python.
+        """
+        if self.bundle is not None:
+            from agentix.bundle import resolve_bundle
+
+            self.bundle = (await resolve_bundle(self.bundle)).digest
 
     async def keep(self, rollout: Rollout, trial: Trial) -> None:
         """Hand a result to whoever keeps it; the trial is not over before this returns."""

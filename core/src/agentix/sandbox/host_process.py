@@ -52,6 +52,7 @@ class HostProcessProvider(BaseProvider):
 
     name = "host-process"
     connects_lazily = True
+    mounts = False
     contract_waivers: ClassVar[Mapping[str, str]] = {
         "refuses_images": "the image is left aside, so that trusted code runs on any dataset",
         "refuses_image_builds": "the image is left aside, so that trusted code runs on any dataset",

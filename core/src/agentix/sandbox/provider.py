@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import anyio
 
-from agentix.errors import SandboxGone, Unsupported
+from agentix.errors import SandboxGone
+from agentix.sandbox.bundled import bundled, with_commands
 from agentix.sandbox.command import environment
 from agentix.sandbox.connection import Connection
 from agentix.sandbox.sandbox import Sandbox, Unreleased
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from anyio.abc import ByteStream, TaskGroup
     from pydantic import BaseModel
 
+    from agentix.bundle import MountedBundle
     from agentix.models import Capability, RuntimeMount, SandboxConfig, SandboxInfo
 
 
@@ -40,6 +42,11 @@ class BaseProvider(ABC):
     """Whether a sandbox is dialled at its first call instead of at the start of its session.
 
     The directory that `info.workdir` names is then empty until that call.
+    """
+    mounts: bool = True
+    """Whether its sandboxes have a file system of their own, in which what `config.mounts` names is mounted.
+
+    Where they have not, a bundle is found at its place on the host.
     """
 
     @abstractmethod
@@ -83,17 +90,19 @@ class BaseProvider(ABC):
     async def session(self, config: SandboxConfig) -> AsyncIterator[Sandbox]:
         """A sandbox that exists for as long as the context is open.
 
+        The bundle that the config names is added to its mounts, and named by its digest, before `create` is called.
+
         What the body raises comes out as it is. A sandbox that could not be deleted is told by
         `sandbox.unreleased`, and where no sandbox was given, by a note on the error and its `unreleased` attribute.
 
         Raises:
             Unsupported: The config asks for something that this provider cannot do.
+            BundleError: The bundle is unknown, damaged, or of another platform or Python.
             EnvFailed: The image cannot be had or built, or does not start.
             HostError: The machine or the engine failed.
         """
-        if config.bundle is not None:
-            raise Unsupported(f"provider {self.name} cannot mount bundle {config.bundle!r}: there are no bundles yet")
         environment(config.env)
+        config, bundle = await bundled(config, mounts=self.mounts)
         info = await self.create(config, await self.runtime())
         error: BaseException | None = None
         sandbox: Sandbox | None = None
@@ -101,7 +110,7 @@ class BaseProvider(ABC):
         try:
             # An error from the body leaves the group first and is raised then: the group would wrap it.
             async with anyio.create_task_group() as group:
-                sandbox = self._sandbox(info, config, group)
+                sandbox = self._sandbox(info, config, group, bundle)
                 try:
                     if not self.connects_lazily:
                         await sandbox.connect()
@@ -124,11 +133,13 @@ class BaseProvider(ABC):
             if error is not None:
                 raise error
 
-    def _sandbox(self, info: SandboxInfo, config: SandboxConfig, group: TaskGroup) -> Sandbox:
+    def _sandbox(
+        self, info: SandboxInfo, config: SandboxConfig, group: TaskGroup, bundle: MountedBundle | None
+    ) -> Sandbox:
         hello = {
-            "base_env": environment(info.env),
+            "base_env": environment(with_commands(info.env, bundle, always=True)),
             "base_user": info.user,
-            "env": environment(config.env),
+            "env": environment(with_commands(config.env, bundle)),
             "user": config.user,
         }
 
@@ -147,7 +158,7 @@ class BaseProvider(ABC):
                 raise
             return connection
 
-        return Sandbox(info, config, connect=connect, capabilities=lambda: self.capabilities)
+        return Sandbox(info, config, connect=connect, capabilities=lambda: self.capabilities, bundle=bundle)
 
     async def _release(self, info: SandboxInfo, *, within_s: float) -> Unreleased | None:
         message = f"deleting it took more than {within_s:g} s"

@@ -20,6 +20,7 @@ from agentix.sandbox import tree as trees
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from agentix.bundle import MountedBundle
     from agentix.models import Capability, ExecResult, SandboxConfig, SandboxInfo
     from agentix.sandbox.command import CommandStream
     from agentix.sandbox.connection import Connection
@@ -53,6 +54,7 @@ class Sandbox:
         config: What it was asked to be.
         connect: Gives the connection to its runtime.
         capabilities: Gives what its provider declares.
+        bundle: What is mounted in it besides the runtime.
     """
 
     def __init__(
@@ -62,11 +64,14 @@ class Sandbox:
         *,
         connect: Callable[[], Awaitable[Connection]],
         capabilities: Callable[[], frozenset[Capability]] = frozenset,
+        bundle: MountedBundle | None = None,
     ) -> None:
         self.id = info.id
         self.info = info
         self.config = config
         self.provider_name = info.provider
+        self.bundle = bundle
+        """The bundle that its commands and Python calls use; `None` where it has none."""
         self.workdir = posixpath.join(info.workdir, config.workdir) if config.workdir else info.workdir
         self.unreleased: Unreleased | None = None
         """Set after the session where the sandbox could not be deleted; that never hides what happened in it."""

@@ -69,8 +69,6 @@ def refuse(config: SandboxConfig, *, identity: Identity) -> None:
         raise Unsupported("network: the provider local cannot limit a network to allowed hosts", hint=_DOCKER)
     if config.gpus:
         raise Unsupported("gpus: the provider local gives no GPUs", hint=_DOCKER)
-    if config.bundle is not None:
-        raise Unsupported("bundle: the provider local does not mount bundles yet", hint="leave the bundle out")
     for mount in config.mounts:
         if not mount.target.startswith("/"):
             raise Unsupported(f"mounts: the target {mount.target} is not an absolute path")
