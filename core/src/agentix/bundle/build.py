@@ -58,8 +58,8 @@ def build_bundle(
         BundleError: The project is not valid, or something of it cannot be had or built.
         HostError: The disk is full, or the store cannot be used.
     """
-    project = read_project(Path(path))
     ref = None if name is None else parse_tag(name)
+    project = read_project(Path(path))
     store = open_store()
     with store.workspace() as work:
         build = _Build(project=project, store=store, work=work, refresh=refresh, say=on_step or (lambda _: None))

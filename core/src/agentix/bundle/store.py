@@ -97,7 +97,7 @@ class Store:
         """Move a sealed tree to its place; one that is there and intact stays."""
         path = self.tree(description.digest)
         with self.changing():
-            if path.exists() and first_change(path, description.entries) is None and (path / FILE).is_file():
+            if self._is_intact(description):
                 return path
             (fresh / FILE).write_bytes(description.to_bytes())
             (fresh / FILE).chmod(0o444)
@@ -106,6 +106,13 @@ class Store:
                 self._move_away(path)
             fresh.rename(path)
         return path
+
+    def _is_intact(self, description: Description) -> bool:
+        try:
+            there = self.read(description.digest)
+        except BundleError:
+            return False
+        return first_change(self.tree(there.digest), there.entries) is None
 
     def discard(self, path: Path) -> bool:
         """Remove a tree, unless somebody uses it."""
