@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import subprocess
 import tarfile
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +16,14 @@ import anyio
 import pytest
 
 from agentix.api import AgentixError, base_runtime
-from agentix.providers.docker import DockerConfig, DockerProvider
+from agentix.providers.docker import DockerProvider
 from agentix.providers.docker.endpoint import find_endpoint
 from agentix.providers.docker.engine import Engine
 
-APPLETS = """
-sh cat head tail wc id readlink test sleep echo env ls mkdir rm true false kill touch chmod stat tr grep seq dd ps cp mv
-ln uname yes
-""".split()
+APPLETS = (
+    *("sh", "cat", "head", "tail", "wc", "id", "readlink", "test", "sleep", "echo", "env", "ls", "mkdir", "rm", "true"),
+    *("false", "kill", "touch", "chmod", "stat", "tr", "grep", "seq", "dd", "ps", "cp", "mv", "ln", "uname", "yes"),
+)
 PASSWD = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000:app:/home/app:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
 GROUP = "root:x:0:\napp:x:1000:\nnobody:x:65534:\n"
 
@@ -41,11 +41,13 @@ class Images:
     busybox: str = ""
     bash: str = ""
     empty: str = ""
+    count: int = 0
 
     def add(self, name: str, files: dict[str, bytes | Path | str], *changes: str) -> str:
         """Import an image from files: bytes, a file to copy, or the target of a link."""
-        reference = f"{self.prefix}/{name}:1"
-        anyio.run(_import, reference, archive(files), changes)
+        self.count += 1
+        reference = f"{self.prefix}/{name}:{self.count}"
+        apart(_import, reference, archive(files), changes)
         return reference
 
 
@@ -83,14 +85,31 @@ async def _import(reference: str, tar: bytes, changes: Sequence[str]) -> None:
         await engine.aclose()
 
 
-async def _remove(prefix: str) -> None:
+async def _image_ids(engine: Engine) -> list[str]:
+    listing = (await engine.call("GET", "/images/json", query={"all": "1"}, doing="list images")).json()
+    return [image["Id"] for image in listing if image.get("RepoTags") in (None, [], ["<none>:<none>"])]
+
+
+async def _remove(prefix: str, before: Sequence[str]) -> None:
     engine = open_engine()
     try:
         listing = (await engine.call("GET", "/images/json", doing="list images")).json()
         for tag in (tag for image in listing for tag in image.get("RepoTags") or () if tag.startswith(prefix)):
             await engine.call("DELETE", f"/images/{tag}", query={"force": "1"}, doing="remove", ok=(404, 409))
+        for image in await _image_ids(engine):
+            if image not in before:
+                # A layer of a build; one that has children goes with them.
+                await engine.call("DELETE", f"/images/{image}", doing="remove", ok=(404, 409))
+        volume = f"/volumes/agentix-runtime-{(await base_runtime()).digest[:24]}"
+        await engine.call("DELETE", volume, doing="remove", ok=(404, 409))
     finally:
         await engine.aclose()
+
+
+def apart(function: Callable[..., Awaitable[object]], *arguments: object) -> None:
+    """Run in a loop of its own, also where one runs already."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(anyio.run, function, *arguments).result()
 
 
 def open_engine() -> Engine:
@@ -125,7 +144,17 @@ def images() -> Iterator[Images]:
     """Images on the real engine, gone at the end."""
     if MISSING is not None:
         pytest.skip(MISSING)
-    anyio.run(base_runtime)
+    before: list[str] = []
+
+    async def look() -> None:
+        engine = open_engine()
+        try:
+            before.extend(await _image_ids(engine))
+        finally:
+            await engine.aclose()
+
+    apart(base_runtime)
+    apart(look)
     made = Images(f"agentix-test-{uuid.uuid4().hex[:8]}")
     tools: dict[str, bytes | Path | str] = {"bin/busybox": Path(shutil.which("busybox") or "")}
     tools |= {f"bin/{name}": "busybox" for name in APPLETS}
@@ -134,7 +163,7 @@ def images() -> Iterator[Images]:
     made.bash = made.add("bash", {**tools, **_with_libraries("bash")})
     made.empty = made.add("empty", {})
     yield made
-    anyio.run(_remove, made.prefix)
+    apart(_remove, made.prefix, before)
 
 
 def _with_libraries(program: str) -> dict[str, bytes | Path | str]:
@@ -158,11 +187,3 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("AGENTIX_CACHE_DIR", str(folder))
     return folder
-
-
-def hardened() -> DockerConfig:
-    return DockerConfig(hardened=True)
-
-
-def on_ci() -> bool:
-    return os.environ.get("CI", "").lower() in {"1", "true", "yes"}

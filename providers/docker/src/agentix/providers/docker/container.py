@@ -103,9 +103,14 @@ def notes(config: SandboxConfig, *, facts: Facts) -> tuple[str, ...]:
     return ()
 
 
+def home_of(image: Image) -> str:
+    """The image's own directory, absolute."""
+    return posixpath.normpath(posixpath.join("/", image.workdir))
+
+
 def workdir_of(config: SandboxConfig, image: Image) -> str:
-    """Where commands start: absolute, and made by the engine where it does not exist."""
-    return posixpath.normpath(posixpath.join("/", image.workdir, config.workdir or ""))
+    """Where commands start, which the engine makes where it does not exist."""
+    return posixpath.normpath(posixpath.join(home_of(image), config.workdir or ""))
 
 
 def creation(
@@ -120,7 +125,7 @@ def creation(
 ) -> dict[str, Any]:
     """The body of the request that creates the container."""
     workdir = workdir_of(config, image)
-    own = (image.workdir or "/", *image.entrypoint, *runtime.argv, *PAUSE_ARGS) if image.entrypoint else ()
+    own = (home_of(image), *image.entrypoint, *runtime.argv, *PAUSE_ARGS) if image.entrypoint else ()
     return {
         "Image": image.id,
         "Entrypoint": [*runtime.argv, *SERVER_ARGS, "--stdio", *own],

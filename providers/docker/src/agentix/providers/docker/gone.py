@@ -40,10 +40,10 @@ async def cause_of_death(engine: Engine, sandbox_id: str, *, log: str) -> Sandbo
     answer = await engine.call("GET", f"{path}/json", doing="inspect the container", ok=(404,), within_s=_END_S)
     happened = await _events(engine, sandbox_id)
     killed = "kill" in happened
-    if answer.status == 404:
+    state: dict[str, Any] = {} if answer.status == 404 else answer.json().get("State") or {}
+    if answer.status == 404 or state.get("Status") in ("removing", "dead"):
         code = _code(happened.get("die"))
         return SandboxGone(f"{what}: its container was removed{said}", exit_code=code, log_tail=tail)
-    state: dict[str, Any] = answer.json().get("State") or {}
     if state.get("Running"):
         return SandboxGone(f"{what}: the engine hung up, but its container runs on{said}", log_tail=tail)
     code = state.get("ExitCode")

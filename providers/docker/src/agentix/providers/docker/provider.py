@@ -31,7 +31,7 @@ from agentix.providers.docker import labels as ownership
 from agentix.providers.docker.attached import AttachedStream
 from agentix.providers.docker.building import Builds
 from agentix.providers.docker.config import DockerConfig
-from agentix.providers.docker.container import abilities, creation, notes, refuse, workdir_of
+from agentix.providers.docker.container import abilities, creation, home_of, notes, refuse
 from agentix.providers.docker.endpoint import find_endpoint
 from agentix.providers.docker.engine import Engine, EngineError, Facts, segment
 from agentix.providers.docker.gone import cause_of_death
@@ -118,7 +118,7 @@ class DockerProvider(BaseProvider):
         created_at = time.time()
         labels = ownership.labels_for(
             config.labels,
-            workdir=workdir_of(config, image),
+            workdir=home_of(image),
             user=image.user,
             created_at=created_at,
             lease_s=self._options.lease_s,
@@ -134,7 +134,7 @@ class DockerProvider(BaseProvider):
             id=sandbox_id,
             provider=self.name,
             labels=dict(config.labels),
-            workdir=workdir_of(config, image),
+            workdir=home_of(image),
             env=image.env,
             user=image.user,
             image_digest=image.digest,
@@ -392,7 +392,7 @@ def _creation_failed(error: EngineError, image: Image) -> HostError | EnvFailed:
     reason = error.reason.lower()
     if "mount" in reason or "bind source" in reason:
         return EnvFailed(f"a mount cannot be made: {error.reason}", detail="mount")
-    if error.status == 400:
+    if error.status == 400 or "not a directory" in reason:
         return EnvFailed(f"the engine refuses a container of {image.name}: {error.reason}", detail="container")
     return error
 
