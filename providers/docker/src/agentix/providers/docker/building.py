@@ -178,8 +178,8 @@ def _keep(path: Path, text: str) -> None:
 
 def _logins() -> str | None:
     """The header with every login that docker has stored; a build's FROM may name any registry."""
-    from docker.auth import encode_header, load_config
-    from docker.errors import DockerException
+    from docker.auth import encode_header, load_config  # type: ignore[import-untyped]
+    from docker.errors import DockerException  # type: ignore[import-untyped]
 
     try:
         found = load_config().get_all_credentials()

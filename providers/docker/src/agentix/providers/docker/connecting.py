@@ -23,8 +23,11 @@ class EngineAbsent(HostError):
     default_detail = "engine"
 
 
-async def connect(endpoint: Endpoint) -> ByteStream:
+async def connect(endpoint: Endpoint) -> tuple[ByteStream, socket.socket]:
     """Connect to the engine.
+
+    Returns:
+        The stream, and the socket that carries it.
 
     Raises:
         EngineAbsent: It does not answer, or refuses.
@@ -32,14 +35,17 @@ async def connect(endpoint: Endpoint) -> ByteStream:
     try:
         with anyio.fail_after(_CONNECT_S):
             if endpoint.path is not None:
-                return SocketStream(await _connect_unix(endpoint.path))
-            stream: ByteStream = SocketStream(await _connect_tcp(endpoint.host, endpoint.port))
+                raw = await _connect_unix(endpoint.path)
+                return SocketStream(raw), raw
+            raw = await _connect_tcp(endpoint.host, endpoint.port)
+            stream = SocketStream(raw)
             if endpoint.tls is None:
-                return stream
+                return stream, raw
             try:
+                context = endpoint.tls
                 return await TLSStream.wrap(
-                    stream, hostname=endpoint.host, ssl_context=endpoint.tls, standard_compatible=False
-                )
+                    stream, hostname=endpoint.host, ssl_context=context, standard_compatible=False
+                ), raw
             except BaseException:
                 await anyio.aclose_forcefully(stream)
                 raise

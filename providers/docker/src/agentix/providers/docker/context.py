@@ -129,7 +129,7 @@ def _names(build: ImageBuild) -> Iterator[str]:
     patterns = [line.strip() for line in _ignore_text(build).decode("utf-8-sig", "surrogateescape").splitlines()]
     patterns = [line for line in patterns if line and not line.startswith("#")]
     if patterns:
-        from docker.utils.build import exclude_paths
+        from docker.utils.build import exclude_paths  # type: ignore[import-untyped]
 
         yield from sorted(exclude_paths(str(build.context), patterns, dockerfile=_inside(build)))
         return

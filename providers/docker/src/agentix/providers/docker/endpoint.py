@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from agentix.api import HostError
 
 if TYPE_CHECKING:
-    from docker.tls import TLSConfig
+    from docker.tls import TLSConfig  # type: ignore[import-untyped]
 
 _DEFAULT = "/var/run/docker.sock"
 
@@ -130,8 +130,8 @@ def _current_context(environ: Mapping[str, str]) -> str | None:
 
 
 def _from_context(name: str) -> Endpoint:
-    from docker.context import ContextAPI
-    from docker.errors import DockerException
+    from docker.context import ContextAPI  # type: ignore[import-untyped]
+    from docker.errors import DockerException  # type: ignore[import-untyped]
 
     try:
         found = ContextAPI.get_context(name)

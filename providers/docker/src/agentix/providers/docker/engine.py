@@ -192,7 +192,7 @@ class Engine:
         parts = {"stream": "1", "stdin": "1", "stdout": "1", "stderr": "1"}
         target = await self._target(f"/containers/{segment(container)}/attach", parts, versioned=True)
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
-        connection = HttpConnection(await connect(self.endpoint))
+        connection = HttpConnection(*await connect(self.endpoint))
         try:
             with anyio.fail_after(CALL_S):
                 status, fields = await self._begin(connection, "POST", target, headers=headers, body=b"")
@@ -239,7 +239,10 @@ class Engine:
         self, method: str, target: str, *, headers: Mapping[str, str], body: Body
     ) -> tuple[HttpConnection, int, dict[str, str]]:
         while True:
-            connection = self._idle.pop() if self._idle else HttpConnection(await connect(self.endpoint))
+            connection = self._idle.pop() if self._idle else HttpConnection(*await connect(self.endpoint))
+            if not connection.is_silent():
+                await connection.aclose()
+                continue
             kept = connection.used
             try:
                 return connection, *await self._begin(connection, method, target, headers=headers, body=body)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 
 import anyio
@@ -22,10 +24,12 @@ class HttpConnection:
 
     Args:
         stream: The stream, which the connection owns from now on.
+        raw: The socket that carries it.
     """
 
-    def __init__(self, stream: ByteStream) -> None:
+    def __init__(self, stream: ByteStream, raw: socket.socket) -> None:
         self.stream = stream
+        self._raw = raw
         self.used = False
         """Whether a request was answered on it."""
         self._state = h11.Connection(h11.CLIENT)
@@ -79,6 +83,12 @@ class HttpConnection:
         except h11.LocalProtocolError:
             return False
         return True
+
+    def is_silent(self) -> bool:
+        """Whether the engine has said nothing unasked: what it says between requests is that it hangs up."""
+        poll = select.poll()
+        poll.register(self._raw, select.POLLIN)
+        return not poll.poll(0)
 
     async def aclose(self) -> None:
         """Hang up."""

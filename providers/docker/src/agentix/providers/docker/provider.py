@@ -346,11 +346,11 @@ class DockerProvider(BaseProvider):
                 raise last or HostError(f"the engine has been removing the container {sandbox_id} for {_GONE_S:g} s")
             await anyio.sleep(_POLL_S)
 
-    async def _found(self, labels: Mapping[str, str]) -> list[ownership.Found]:  # type: ignore[valid-type]
+    async def _found(self, labels: Mapping[str, str]) -> tuple[ownership.Found, ...]:
         wanted = [f"{ownership.PROVIDER}=docker", *(f"{name}={value}" for name, value in labels.items())]
         query = {"all": "1", "filters": json.dumps({"label": wanted})}
         listing = (await self._engine.call("GET", "/containers/json", query=query, doing="list containers")).json()
-        return [found for container in listing or () if (found := ownership.read(container)) is not None]
+        return tuple(found for container in listing or () if (found := ownership.read(container)) is not None)
 
     async def _sweep(self) -> None:
         """Once, before the first sandbox: delete what dead owners have left."""

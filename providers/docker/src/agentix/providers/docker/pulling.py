@@ -124,8 +124,8 @@ def split_reference(name: str) -> tuple[str, str]:
 
 def _login_for(name: str) -> str | None:
     """The header with what `docker login` has stored for the image's registry, credential helpers included."""
-    from docker.auth import encode_header, load_config, resolve_repository_name
-    from docker.errors import DockerException
+    from docker.auth import encode_header, load_config, resolve_repository_name  # type: ignore[import-untyped]
+    from docker.errors import DockerException  # type: ignore[import-untyped]
 
     try:
         registry, _ = resolve_repository_name(split_reference(name)[0])
