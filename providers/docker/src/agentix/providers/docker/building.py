@@ -7,7 +7,6 @@ import logging
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from agentix.api import EnvFailed, HostError, ImageBuild, cache_dir
 from agentix.providers.docker.context import Context, fingerprint, pack
 from agentix.providers.docker.engine import Engine, EngineError
 from agentix.providers.docker.flight import Flights
+from agentix.providers.docker.http import FileBody
 from agentix.providers.docker.image import Image
 from agentix.providers.docker.pacing import is_too_many
 from agentix.providers.docker.progress import messages
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agentix.providers.docker.pulling import Pulls
 
 _LOG = logging.getLogger("agentix.providers.docker")
-_CHUNK = 1 << 18
 _TAIL = 4000
 _STEP = re.compile(r"Step \d+/\d+ : ", re.IGNORECASE)
 _REGISTRY = re.compile(r"i/o timeout|connection (?:refused|reset)|no such host|TLS handshake|temporary failure", re.I)
@@ -118,7 +117,6 @@ class Builds:
         return image
 
     async def _run(self, build: ImageBuild, context: Context, file: IO[bytes], name: str, log: list[str]) -> None:
-        file.seek(0)
         log.clear()
         query = {
             "dockerfile": context.dockerfile,
@@ -135,7 +133,7 @@ class Builds:
             headers["X-Registry-Config"] = logins
         doing = "build the image"
         async with self._engine.stream(
-            "POST", "/build", query=query, headers=headers, body=_pieces(file), doing=doing
+            "POST", "/build", query=query, headers=headers, body=FileBody(file), doing=doing
         ) as pieces:
             try:
                 async for message in messages(pieces, doing=doing):
@@ -187,8 +185,3 @@ def _logins() -> str | None:
         _LOG.warning("the stored logins cannot be read, so images are built without them: %s", error)
         return None
     return encode_header(found).decode("ascii") if found else None
-
-
-async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
-    while piece := file.read(_CHUNK):
-        yield piece

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -45,5 +44,13 @@ class Flights(Generic[T]):
                 if self._flights.get(key) is flight:
                     del self._flights[key]
         if flight.error is not None:
-            raise copy.copy(flight.error) from flight.error
+            raise _again(flight.error) from flight.error
         return flight.value  # type: ignore[return-value]
+
+
+def _again(error: TrialError) -> TrialError:
+    """The same error as an exception of its own, since several tasks may raise it at once."""
+    other = type(error).__new__(type(error))
+    other.args = error.args
+    other.__dict__.update(error.__dict__)
+    return other

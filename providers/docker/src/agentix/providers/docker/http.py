@@ -5,12 +5,13 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from typing import IO
 
 import anyio
 import h11
 from anyio.abc import ByteStream
 
-_RECEIVE = 1 << 16
+_RECEIVE, _SEND = 1 << 16, 1 << 18
 
 Body = bytes | AsyncIterable[bytes]
 
@@ -65,12 +66,17 @@ class HttpConnection:
             raise ProtocolError(f"{type(event).__name__} came where an answer should")
         return event.status_code, {name.decode(): value.decode("latin-1") for name, value in event.headers}
 
-    async def body(self) -> AsyncIterator[bytes]:
+    def body(self) -> AsyncIterator[bytes]:
         """The pieces of the answer's body; the connection can be used again after the last one."""
-        while not isinstance(event := await self._next(), h11.EndOfMessage):
-            if isinstance(event, h11.Data):
-                yield bytes(event.data)
+        return _Pieces(self)
+
+    async def next_piece(self) -> bytes | None:
+        """The next piece of the answer's body, None after the last one."""
+        event = await self._next()
+        if isinstance(event, h11.Data):
+            return bytes(event.data)
         self.used = True
+        return None
 
     def rest(self) -> bytes:
         """What came after the answer on a connection that was taken over."""
@@ -122,3 +128,34 @@ class HttpConnection:
             return b""
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise ProtocolError("it hung up") from error
+
+
+class _Pieces(AsyncIterator[bytes]):
+    """No generator: one that is left in the middle would have to be closed."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+
+    async def __anext__(self) -> bytes:
+        piece = await self._connection.next_piece()
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+
+class FileBody(AsyncIterator[bytes]):
+    """A file as the body of a request.
+
+    Args:
+        file: Read from its start.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        file.seek(0)
+        self._file = file
+
+    async def __anext__(self) -> bytes:
+        piece = self._file.read(_SEND)
+        if not piece:
+            raise StopAsyncIteration
+        return piece

@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +187,7 @@ class DockerProvider(BaseProvider):
         """The sandboxes whose owner has died without deleting them."""
         return tuple(found.info for found in await self._found({}) if found.abandoned)
 
-    async def check(self) -> list[str]:
+    async def check(self) -> Sequence[str]:
         """What keeps sandboxes from being made on this engine, each with its remedy."""
         try:
             facts = await self._engine.facts()

@@ -17,9 +17,9 @@ from agentix.api import RuntimeMount
 from agentix.providers.docker.container import RUNTIME
 from agentix.providers.docker.engine import Engine, EngineError
 from agentix.providers.docker.flight import Flights
+from agentix.providers.docker.http import FileBody
 
 _LOG = logging.getLogger("agentix.providers.docker")
-_CHUNK = 1 << 18
 _FILLED = ".filled"
 _SHOWN = ("bind source path does not exist", "no such file or directory", "invalid mount config", "statfs")
 
@@ -78,7 +78,7 @@ class Volumes:
                         f"{path}/archive",
                         query={"path": RUNTIME},
                         headers={"Content-Type": "application/x-tar"},
-                        body=_pieces(file),
+                        body=FileBody(file),
                         doing=doing,
                     ) as answer:
                         async for _ in answer:
@@ -115,8 +115,3 @@ def _pack(file: IO[bytes], runtime: RuntimeMount) -> None:
         # The last one, so that it tells that all others are there.
         tar.addfile(tarfile.TarInfo(_FILLED))
     file.seek(0)
-
-
-async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
-    while piece := file.read(_CHUNK):
-        yield piece
