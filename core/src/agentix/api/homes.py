@@ -136,6 +136,7 @@ HOMES = {
         "BaseProvider",
         "CommandStream",
         "DownloadReport",
+        "ForwardAddress",
         "HostProcessProvider",
         "Owner",
         "Refusal",

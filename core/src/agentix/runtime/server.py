@@ -260,6 +260,10 @@ class Server:
             return start(self, number, arguments)
         if method == "kill_all":
             return KillAll(self, number)
+        if method in ("forward", "accept"):
+            from agentix.runtime.forward import start as start_forward
+
+            return start_forward(self, number, method, arguments)
         from agentix.runtime.files import start as start_file_task
 
         return start_file_task(self, number, method, arguments)

@@ -2,6 +2,7 @@
 
 from agentix.sandbox.command import CommandStream
 from agentix.sandbox.extract import Refusal
+from agentix.sandbox.forward import ForwardAddress
 from agentix.sandbox.host_process import HostProcessProvider
 from agentix.sandbox.owner import Owner, start_time
 from agentix.sandbox.provider import BaseProvider
@@ -14,6 +15,7 @@ __all__ = [
     "BaseProvider",
     "CommandStream",
     "DownloadReport",
+    "ForwardAddress",
     "HostProcessProvider",
     "Owner",
     "Refusal",

@@ -14,8 +14,10 @@ import anyio
 
 from agentix.errors import HostError, WireError
 from agentix.sandbox import command as commands
+from agentix.sandbox import forward as forwarding
 from agentix.sandbox import transfer
 from agentix.sandbox import tree as trees
+from agentix.sandbox.forward_target import Target, handler_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -306,6 +308,41 @@ class Sandbox:
     async def exists(self, path: RemotePath) -> bool:
         """Whether there is something at a path, links followed."""
         return bool(await self._simple("exists", path=self._path(path)))
+
+    def forward(
+        self, target: Target, *, port: int = 0, max_connections: int = forwarding.MAX_CONNECTIONS
+    ) -> AbstractAsyncContextManager[forwarding.ForwardAddress]:
+        """Let processes of the sandbox reach one thing outside of it, whatever its network is.
+
+        A port of the sandbox's own loopback leads there for as long as the context is open; leaving it ends the
+        connections too. Nothing in the sandbox can choose another place to be connected with.
+
+        Args:
+            target: Where a connection leads: a port of the host's loopback, a host and a port, the path of a unix
+                socket on the host, or an async function that is given the connection as a stream. The connection ends
+                when the function returns, and as a reset when it raises, which is logged.
+            port: The port inside, or 0 for one that is free.
+            max_connections: How many connections there may be at a time; who comes then waits.
+
+        Returns:
+            A context that gives the address to connect to inside the sandbox.
+
+        Raises:
+            OSError: The port is taken inside the sandbox, or needs more rights.
+        """
+        handler = handler_of(target)
+        if max_connections < 1:
+            raise ValueError(f"max_connections is {max_connections}; it must be at least 1")
+
+        @asynccontextmanager
+        async def open_port() -> AsyncIterator[forwarding.ForwardAddress]:
+            connection = await self.connect()
+            async with forwarding.forward(
+                connection, handler, port=port, most=max_connections, sandbox_id=self.id
+            ) as address:
+                yield address
+
+        return open_port()
 
     async def kill_all(self) -> None:
         """End every process in the sandbox but the runtime.
