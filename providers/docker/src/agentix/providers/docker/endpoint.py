@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agentix.api import HostError
-
-if TYPE_CHECKING:
-    from docker.tls import TLSConfig  # type: ignore[import-untyped]
 
 _DEFAULT = "/var/run/docker.sock"
 
@@ -55,7 +52,7 @@ def find_endpoint(*, host: str | None, context: str | None, environ: Mapping[str
         return _parse(environ["DOCKER_HOST"], _environment_tls(environ))
     name = context or environ.get("DOCKER_CONTEXT") or _current_context(environ)
     if name and name != "default":
-        return _from_context(name)
+        return _from_context(name, environ)
     for path in _sockets(environ):
         if Path(path).exists():
             return Endpoint(url=f"unix://{path}", path=path)
@@ -129,22 +126,21 @@ def _current_context(environ: Mapping[str, str]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _from_context(name: str) -> Endpoint:
-    from docker.context import ContextAPI  # type: ignore[import-untyped]
-    from docker.errors import DockerException  # type: ignore[import-untyped]
-
+def _from_context(name: str, environ: Mapping[str, str]) -> Endpoint:
+    """As `docker context` stores it; the SDK looks in the current directory where there is no config.json."""
+    store, key = Path(_config_dir(environ), "contexts"), hashlib.sha256(name.encode()).hexdigest()
     try:
-        found = ContextAPI.get_context(name)
-    except (DockerException, OSError, ValueError, KeyError) as error:
-        raise HostError(f"the docker context {name!r} cannot be read: {error}", detail="engine") from error
-    if found is None or not found.Host:
+        meta = json.loads((store / "meta" / key / "meta.json").read_bytes())
+        endpoint = meta["Endpoints"]["docker"]
+        host, unverified = str(endpoint["Host"]), bool(endpoint.get("SkipTLSVerify"))
+    except FileNotFoundError as error:
         hint = "`docker context ls` lists what there is; --provider-opt host=ADDRESS needs none"
-        raise HostError(f"there is no docker context {name!r}", detail="engine", hint=hint)
-    return _parse(found.Host, _context_tls(found.TLSConfig))
-
-
-def _context_tls(config: TLSConfig | None) -> ssl.SSLContext | None:
-    if config is None:
-        return None
-    cert, key = config.cert or (None, None)
-    return _tls_context(config.ca_cert, cert, key, verify=bool(config.verify))
+        raise HostError(f"there is no docker context {name!r}", detail="engine", hint=hint) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HostError(f"the docker context {name!r} cannot be read: {error!r}", detail="engine") from error
+    files = {file: store / "tls" / key / "docker" / f"{file}.pem" for file in ("ca", "cert", "key")}
+    found = {file: str(path) for file, path in files.items() if path.is_file()}
+    if not found and not unverified:
+        return _parse(host, None)
+    tls = _tls_context(found.get("ca"), found.get("cert"), found.get("key"), verify=not unverified)
+    return _parse(host, tls if not host.startswith("unix:") else None)
