@@ -16,6 +16,7 @@ from agentix.errors import TrialError
 from agentix.models import Ended, FailureCode
 from agentix.plugins.datasets.harbor import HarborDataset
 from agentix.plugins.datasets.harbor.schema import TaskFile
+from agentix.providers.docker import DockerProvider
 from agentix.providers.local import LocalProvider
 from agentix.records import Record
 
@@ -119,8 +120,8 @@ def test_the_page_of_harbor_names_every_key_of_the_tables() -> None:
 
 @pytest.mark.parametrize(
     ("plugin", "page"),
-    [(HarborDataset, "harbor-tasks.md"), (LocalProvider, "local-provider.md")],
-    ids=["harbor", "local"],
+    [(HarborDataset, "harbor-tasks.md"), (DockerProvider, "docker-provider.md"), (LocalProvider, "local-provider.md")],
+    ids=["harbor", "docker", "local"],
 )
 def test_the_page_of_a_plugin_names_its_options(plugin: Any, page: str) -> None:
     named = words(page)

@@ -70,7 +70,8 @@ def test_flags_that_change_only_speed_are_left_out() -> None:
 def test_files_have_their_names_modes_and_variables() -> None:
     source = (
         "FROM a\nARG V=1\nARG W\nENV P=/p Q='q q'\n"
-        "COPY --chmod=0755 --chown=app <<run.sh <<'raw' /d/\n$V ${W} ${P}/x $Q ${N:-none} ${V:+set} \\$V\nrun.sh\n$V\nraw\n"
+        "COPY --chmod=0755 --chown=app <<run.sh <<'raw' /d/\n"
+        "$V ${W} ${P}/x $Q ${N:-none} ${V:+set} \\$V\nrun.sh\n$V\nraw\n"
     )
     result = lower(source, args={"W": "given", "N": "not declared"})
     (first, shell), (second, raw) = sorted(result.files.items(), reverse=True)
