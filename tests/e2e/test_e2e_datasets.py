@@ -75,11 +75,12 @@ def test_a_reference_that_leads_nowhere_says_where_it_was_typed(shop: Any) -> No
         assert option in done.err and text.removeprefix("./") in done.err and "Traceback" not in done.said
 
 
-def test_a_bundle_is_refused(shop: Any) -> None:
+def test_an_unknown_bundle_is_told_before_anything_runs(shop: Any) -> None:
     shop.task("answer")
     done = shop.run("--agent", "oracle", "--bundle", "eval:0.1.0")
     assert done.code == 2
-    assert "bundle" in done.err
+    assert "there is no bundle eval:0.1.0" in done.err and "agentix build" in done.err
+    assert not done.records
 
 
 def test_a_pattern_without_a_match_runs_nothing(shop: Any) -> None:

@@ -65,7 +65,6 @@ def build_bundle(
         build = _Build(project=project, store=store, work=work, refresh=refresh, say=on_step or (lambda _: None))
         tree, known = build.run()
         ref = ref or _default_name(build)
-        build.say("listing")
         description = build.describe(tree, known, ref)
         return settle(store, tree, description, ref=ref)
 
@@ -88,7 +87,8 @@ class _Build:
         site.mkdir(parents=True)
         runtime = frozenset(path.name for path in (build_runtime().path / "lib").iterdir() if path.is_file())
         dependencies = self._own_packages(site)
-        self.say(f"dependencies from {dependencies.source}")
+        if dependencies.batches or dependencies.local:
+            self.say(f"dependencies from {dependencies.source}")
         anew = self.refresh and not dependencies.exact
         layer = packages_layer(dependencies, store=self.store, runtime=runtime, work=self.work, refresh=anew)
         for note in layer.notes:
