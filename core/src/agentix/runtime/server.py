@@ -271,7 +271,8 @@ class Server:
     def _start_entrypoint(self) -> None:
         from agentix.runtime import entrypoint
 
-        (directory, *argv), self._entrypoint = self._entrypoint, ()
+        directory, argv = self._entrypoint[0], self._entrypoint[1:]
+        self._entrypoint = ()
         self._entrypoint_pid = entrypoint.start(argv, directory, self.settings)
 
     def _entrypoint_ended(self, status: int) -> None:
