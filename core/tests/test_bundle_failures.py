@@ -68,6 +68,8 @@ def test_two_tools_with_one_command_are_refused(workshop: Any) -> None:
     [
         (None, r"there is no pyproject\.toml in"),
         ("[project\n", r"pyproject\.toml: "),
+        ("project = 3\n", r"pyproject\.toml: project is no table"),
+        ("[tool]\nagentix = []\n", r"pyproject\.toml: tool\.agentix is no table"),
         ('[build-system]\nrequires = []\nbuild-backend = 3\n[project]\nname = "x"\n', "build-system"),
         (
             '[build-system]\nrequires = []\nbuild-backend = "nosuch"\n[project]\nname = "x"\n',

@@ -68,11 +68,13 @@ def seal(top: Path) -> None:
     for folder, folders, names in os.walk(top, topdown=False):
         for name in (*names, *folders):
             path = f"{folder}/{name}"
-            mode = os.lstat(path).st_mode
-            if stat.S_ISREG(mode):
-                wanted = 0o555 if mode & stat.S_IXUSR else 0o444
-                if stat.S_IMODE(mode) != wanted:
+            status = os.lstat(path)
+            if stat.S_ISREG(status.st_mode):
+                wanted = 0o555 if status.st_mode & stat.S_IXUSR else 0o444
+                if stat.S_IMODE(status.st_mode) != wanted:
                     os.chmod(path, wanted)  # noqa: PTH101
+                if status.st_mtime_ns == TIME_NS:
+                    continue
             os.utime(path, ns=(TIME_NS, TIME_NS), follow_symlinks=False)
         os.chmod(folder, 0o755)  # noqa: PTH101, S103
         os.utime(folder, ns=(TIME_NS, TIME_NS))

@@ -121,26 +121,33 @@ def read_project(path: Path) -> Project:
         raise BundleError(f"{what} {path}", hint="name the directory of a Python project: agentix build PATH") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BundleError(f"{file}: {error}") from error
-    table = data.get("tool", {})
-    project, build = data.get("project"), data.get("build-system")
-    packaged = table.get("uv", {}).get("package", True) is not False
-    has_package = packaged and (build is not None or project is not None or (path / "setup.py").exists())
-    where = f"{file}: "
-    unpackaged = () if has_package else _requires(project or {}, data, file=file)
+    project, build = _table(data, file, "project"), _table(data, file, "build-system")
+    table = _table(data, file, "tool", "agentix", "bundle")
+    packaged = _table(data, file, "tool", "uv").get("package", True) is not False
+    has_package = packaged and bool(build or project or (path / "setup.py").exists())
+    bundle = _checked(BundleTable, table, where=f"{file}: tool.agentix.bundle")
     return Project(
         path=path,
-        name=(project or {}).get("name"),
-        version=(project or {}).get("version"),
-        build=_checked(BuildSystem, build or {}, where=f"{where}build-system") if has_package else None,
-        bundle=_checked(BundleTable, table.get("agentix", {}).get("bundle", {}), where=f"{where}tool.agentix.bundle"),
-        requires=unpackaged,
+        name=project.get("name"),
+        version=project.get("version"),
+        build=_checked(BuildSystem, build, where=f"{file}: build-system") if has_package else None,
+        bundle=bundle,
+        requires=() if has_package else _requires(project, bundle.extras, file=file),
     )
 
 
-def _requires(project: Any, data: Any, *, file: Path) -> tuple[str, ...]:
-    extras = data.get("tool", {}).get("agentix", {}).get("bundle", {}).get("extras", [])
-    optional = project.get("optional-dependencies", {})
-    found = [*project.get("dependencies", []), *(text for extra in extras for text in optional.get(extra, []))]
+def _table(data: dict[str, Any], file: Path, *names: str) -> dict[str, Any]:
+    """A table of the file; empty where there is none."""
+    for place, name in enumerate(names, 1):
+        data = data.get(name, {})
+        if not isinstance(data, dict):
+            raise BundleError(f"{file}: {'.'.join(names[:place])} is no table")
+    return data
+
+
+def _requires(project: dict[str, Any], extras: tuple[str, ...], *, file: Path) -> tuple[str, ...]:
+    optional = _table(project, file, "optional-dependencies")
+    found = [*project.get("dependencies", ()), *(text for extra in extras for text in optional.get(extra, ()))]
     for text in found:
         try:
             Requirement(text)
@@ -149,18 +156,21 @@ def _requires(project: Any, data: Any, *, file: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _tool(item: Any, index: int) -> Any:
+def _tool(item: object, index: int) -> Any:
+    table: object = item
+    if isinstance(item, str):
+        table = {"npm": item.removeprefix("npm:")} if item.startswith("npm:") else {"path": item}
     try:
-        if isinstance(item, str):
-            item = {"npm": item.removeprefix("npm:")} if item.startswith("npm:") else {"path": item}
-        if not isinstance(item, dict) or ("npm" in item) == ("path" in item):
+        if not isinstance(table, dict) or ("npm" in table) == ("path" in table):
             raise ValueError("a tool is a path, npm:NAME@VERSION, or a table with `path` or `npm`")
-        return (NpmTool if "npm" in item else PathTool).model_validate(item)
+        return (NpmTool if "npm" in table else PathTool).model_validate(table)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         if place == "npm":
-            raise ValueError(f"tool {index + 1}: {item['npm']!r} is not NAME@VERSION with an exact version") from None
+            raise ValueError(
+                f"tool {index + 1}: {first['input']!r} is not NAME@VERSION with an exact version"
+            ) from None
         raise ValueError(f"tool {index + 1}: {place}: {first['msg']}") from None
     except ValueError as error:
         raise ValueError(f"tool {index + 1}: {error}") from None
