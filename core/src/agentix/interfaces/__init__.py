@@ -12,6 +12,7 @@ from agentix.interfaces.dataset import (
     HasContentHash,
     HasInstruction,
     HasLimits,
+    HasMcpServers,
     HasReference,
     Scoring,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "HasContentHash",
     "HasInstruction",
     "HasLimits",
+    "HasMcpServers",
     "HasReference",
     "HasVersion",
     "Prepares",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from agentix.errors import LimitReached
 from agentix.interfaces.dataset import Dataset
-from agentix.models import AgentResult, Limits, Trial, Usage
+from agentix.models import AgentResult, Limits, McpServer, Trial, Usage
 
 if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
@@ -85,6 +85,8 @@ class RolloutContext:
     limits: Limits
     user: str | None = None
     """The user whose rights the agent should have in the sandbox."""
+    mcp_servers: tuple[McpServer, ...] = ()
+    """Tool servers that the task offers, as seen from inside the sandbox."""
     attempt: int = 1
     log_dir: Path | None = None
     """Directory on the host whose files are kept with the trial; `None` where nothing is kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from agentix.models import AgentResult, ImageBuild, Limits, SandboxConfig
+from agentix.models import AgentResult, ImageBuild, Limits, McpServer, SandboxConfig
 
 if TYPE_CHECKING:
     from agentix.interfaces.flow import Flow
@@ -109,6 +109,15 @@ class HasLimits(Protocol):
 
     def limits(self, instance: dict[str, Any]) -> Limits:
         """The task's limits; only the values given explicitly count."""
+        ...
+
+
+@runtime_checkable
+class HasMcpServers(Protocol):
+    """A dataset whose tasks bring tool servers."""
+
+    def mcp_servers(self, instance: dict[str, Any]) -> Sequence[McpServer]:
+        """The servers that the agent may use, as seen from inside its sandbox; they are handed on, not started."""
         ...
 
 

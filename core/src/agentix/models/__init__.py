@@ -4,10 +4,12 @@ from agentix.models.event import Event, EventKind
 from agentix.models.execution import ExecResult, OutputChunk
 from agentix.models.failure import Boundary, Ended, Failure, FailureCode
 from agentix.models.limits import Limits, Phase, TimeoutRule
+from agentix.models.mcp import McpServer
 from agentix.models.naming import slug, trial_id
 from agentix.models.rollout import AgentResult, Rollout
 from agentix.models.sandbox import (
     Capability,
+    Compose,
     ImageBuild,
     Mount,
     Network,
@@ -22,6 +24,7 @@ __all__ = [
     "AgentResult",
     "Boundary",
     "Capability",
+    "Compose",
     "Ended",
     "Event",
     "EventKind",
@@ -30,6 +33,7 @@ __all__ = [
     "FailureCode",
     "ImageBuild",
     "Limits",
+    "McpServer",
     "Mount",
     "Network",
     "OutputChunk",

@@ -33,6 +33,8 @@ class Capability(StrEnum):
     PIDS_LIMIT = "pids_limit"
     STORAGE_LIMIT = "storage_limit"
     GPUS = "gpus"
+    COMPOSE = "compose"
+    """Runs the services of a compose file beside the sandbox, where the compose plugin is installed."""
     LISTING = "listing"
     """`list` finds sandboxes that another process made, so that `agentix gc` can delete them."""
 
@@ -53,6 +55,23 @@ class ImageBuild(BaseModel):
     def dockerfile_path(self) -> Path:
         """The Dockerfile itself."""
         return self.dockerfile or self.context / "Dockerfile"
+
+
+class Compose(BaseModel):
+    """Services that run beside a sandbox, on a private network, as a compose file tells.
+
+    See https://github.com/compose-spec/compose-spec/blob/main/spec.md.
+    """
+
+    model_config = _FROZEN
+
+    files: tuple[Path, ...] = Field(min_length=1)
+    """The files, a later one over an earlier one; relative paths in them start where the first one lies."""
+    service: str = "main"
+    """The service that is the sandbox. What it says of image, environment, volumes and networks holds for the sandbox,
+    where the sandbox's config says nothing else."""
+    variables: dict[str, str] = Field(default_factory=dict)
+    """Values of `${…}` in the files, before those of this process's environment."""
 
 
 class Mount(BaseModel):
@@ -87,6 +106,8 @@ class SandboxConfig(BaseModel):
     pids: Annotated[int, Field(gt=0)] | None = None
     gpus: Annotated[int, Field(ge=0)] = 0
     mounts: tuple[Mount, ...] = ()
+    compose: Compose | None = None
+    """What runs beside it; it lives and ends with the sandbox."""
     platform: str | None = None
     build_timeout_s: Annotated[float, Field(gt=0)] | None = None
     labels: dict[str, str] = Field(default_factory=dict)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from agentix.errors import UsageError
+from agentix.errors import EnvFailed, UsageError
 from agentix.interfaces import (
     Agent,
     ChoosesScoring,
@@ -16,11 +16,12 @@ from agentix.interfaces import (
     HasArtifacts,
     HasInstruction,
     HasLimits,
+    HasMcpServers,
     Prepares,
     SandboxProvider,
     Scoring,
 )
-from agentix.models import Limits, SandboxConfig
+from agentix.models import Limits, McpServer, SandboxConfig
 
 _DATASET = ("image", "setup", "score")
 _AGENT = ("solve",)
@@ -51,6 +52,7 @@ class Roles:
         self._scoring = dataset if isinstance(dataset, ChoosesScoring) else None
         self._instruction = dataset if isinstance(dataset, HasInstruction) else None
         self._limits = dataset if isinstance(dataset, HasLimits) else None
+        self._mcp_servers = dataset if isinstance(dataset, HasMcpServers) else None
         self._artifacts = dataset if isinstance(dataset, HasArtifacts) else None
 
     def config(self, instance: dict[str, Any]) -> SandboxConfig:
@@ -69,6 +71,24 @@ class Roles:
     def limits(self, instance: dict[str, Any]) -> Limits | None:
         """The task's own limits."""
         return None if self._limits is None else self._limits.limits(instance)
+
+    def mcp_servers(self, instance: dict[str, Any]) -> tuple[McpServer, ...]:
+        """The tool servers that the task offers.
+
+        Raises:
+            EnvFailed: There are some, and the agent cannot be told of them.
+        """
+        servers = () if self._mcp_servers is None else tuple(self._mcp_servers.mcp_servers(instance))
+        # What does the same whatever it is told needs none of them.
+        if servers and not self.takes_context and not getattr(self.agent, "deterministic", False):
+            names = ", ".join(server.name for server in servers)
+            raise EnvFailed(
+                f"the task offers MCP servers ({names}), which the agent {type(self.agent).__qualname__} cannot use: "
+                "it takes no context",
+                detail="unsupported",
+                hint="give its `solve` a keyword `context`: context.mcp_servers has them",
+            )
+        return servers
 
     def artifacts(self, instance: dict[str, Any]) -> Sequence[str]:
         """What to keep from the agent's sandbox."""

@@ -71,6 +71,8 @@ async def run_agent(
     if instruction is not None:
         # An agent that takes no context knows the task from its instance alone.
         instance = {**instance, "instruction": instruction}
+    with boundary("agent", plugin=roles.agent):
+        servers = roles.mcp_servers(instance)
     if roles.takes_context:
         with boundary("dataset", plugin=roles.dataset):
             text = roles.instruction(instance) if instruction is None else instruction
@@ -80,6 +82,7 @@ async def run_agent(
             instruction=text,
             limits=phases.limits if limit == phases.limits.agent_s else _with_agent_s(phases.limits, limit),
             user=user,
+            mcp_servers=servers,
             attempt=attempt,
             log_dir=log_dir,
             signal=DeadlineSignal(limit),

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from agentix.models import SandboxConfig
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_REFUSED = (
+    *("cpus", "memory_mb", "storage_mb", "pids", "user"),
+    *("platform", "mounts", "allowed_hosts", "gpus", "compose"),
+)
 _EXIT_S = 8.0
 _LOG, _LOG_TAIL = 1 << 20, 4000
 
@@ -91,7 +95,7 @@ class HostProcessProvider(BaseProvider):
         Raises:
             Unsupported: The config asks for it; the message names the field.
         """
-        for field in ("cpus", "memory_mb", "storage_mb", "pids", "user", "platform", "mounts", "allowed_hosts", "gpus"):
+        for field in _REFUSED:
             if getattr(config, field):
                 raise Unsupported(f"provider {self.name} runs a plain process and cannot honour {field!r}")
 

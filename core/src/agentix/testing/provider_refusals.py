@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from agentix.errors import EnvFailed, Unsupported
 from agentix.interfaces import SandboxProvider
-from agentix.models import Capability, ImageBuild
+from agentix.models import Capability, Compose, ImageBuild
 from agentix.testing.cases import ProviderCase
 from agentix.testing.checks import Checks, PromiseBroken, expect
 from agentix.testing.provider_sandboxes import expect_nothing_left, labelled, runtime_for
@@ -84,6 +84,15 @@ async def refuses_storage_limit(provider: SandboxProvider, case: ProviderCase) -
 async def refuses_gpus(provider: SandboxProvider, case: ProviderCase) -> None:
     """Without the capability `gpus` it refuses them."""
     await _refused(provider, case, "gpus", gpus=1)
+
+
+@REFUSALS.add(lacks=Capability.COMPOSE)
+async def refuses_compose(provider: SandboxProvider, case: ProviderCase) -> None:
+    """Without the capability `compose` it refuses services beside a sandbox."""
+    with TemporaryDirectory(prefix="agentix-check-") as directory:
+        file = Path(directory) / "docker-compose.yaml"
+        file.write_text("services: {main: {image: agentix-check}, other: {image: agentix-check}}")
+        await _refused(provider, case, "compose", compose=Compose(files=(file,)))
 
 
 @REFUSALS.add(lacks=Capability.USERS)

@@ -69,6 +69,8 @@ def refuse(config: SandboxConfig, *, identity: Identity) -> None:
         raise Unsupported("network: the provider local cannot limit a network to allowed hosts", hint=_DOCKER)
     if config.gpus:
         raise Unsupported("gpus: the provider local gives no GPUs", hint=_DOCKER)
+    if config.compose is not None:
+        raise Unsupported("compose: the provider local runs no services beside a sandbox", hint=_DOCKER)
     for mount in config.mounts:
         if not mount.target.startswith("/"):
             raise Unsupported(f"mounts: the target {mount.target} is not an absolute path")

@@ -29,9 +29,9 @@ class CommandAgent:
     """Runs a program inside the sandbox, as the agent's user.
 
     The program gets the instruction on stdin and in the file that `AGENTIX_INSTRUCTION_FILE` names, and besides
-    `AGENTIX_INSTANCE_ID`, `AGENTIX_TRAJECTORY_FILE`, where there is a model `AGENTIX_MODEL`, and with the option
-    `patch_file` `AGENTIX_PATCH_FILE`. What it changes in the working directory is its answer, unless it leaves a
-    patch.
+    `AGENTIX_INSTANCE_ID`, `AGENTIX_TRAJECTORY_FILE`, where there is a model `AGENTIX_MODEL`, where the task offers MCP
+    servers `AGENTIX_MCP_SERVERS` (a JSON list of them), and with the option `patch_file` `AGENTIX_PATCH_FILE`. What it
+    changes in the working directory is its answer, unless it leaves a patch.
     """
 
     name = "command"
@@ -58,10 +58,11 @@ class CommandAgent:
         deadline = _deadline(context)
         places = Places()
         user = None if context is None else context.user
+        servers = () if context is None else context.mcp_servers
         log_dir = None if context is None else context.log_dir
         task = _instruction(instance) if context is None else context.instruction
         instruction = task.encode("utf-8", "surrogateescape")
-        env = environment(self._config, places, instance=instance, model=model)
+        env = environment(self._config, places, instance=instance, model=model, mcp_servers=servers)
         limit = self._config.max_log_mb * _MIB
         info: dict[str, Any] = {}
         taken = Taken()

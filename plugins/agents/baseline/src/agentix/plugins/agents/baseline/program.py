@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
@@ -13,14 +14,19 @@ from agentix.plugins.agents.baseline.config import PREFIX, CommandConfig, check_
 from agentix.plugins.agents.baseline.places import Places
 
 if TYPE_CHECKING:
-    from agentix.api import Sandbox
+    from agentix.api import McpServer, Sandbox
 
 _INTERPRETED = b"#!"
 _BINARY = b"\x7fELF"
 
 
 def environment(
-    config: CommandConfig, places: Places, *, instance: Mapping[str, Any], model: str | None
+    config: CommandConfig,
+    places: Places,
+    *,
+    instance: Mapping[str, Any],
+    model: str | None,
+    mcp_servers: Sequence[McpServer] = (),
 ) -> dict[str, str]:
     """The variables of the program.
 
@@ -45,6 +51,7 @@ def environment(
         "TRAJECTORY_FILE": config.trajectory_file or places.trajectory,
         "PATCH_FILE": config.patch_file,
         "MODEL": model,
+        "MCP_SERVERS": json.dumps([server.as_dict() for server in mcp_servers]) if mcp_servers else None,
     }
     return env | {PREFIX + name: value for name, value in own.items() if value is not None}
 
