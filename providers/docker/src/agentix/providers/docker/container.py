@@ -32,6 +32,7 @@ ALWAYS = frozenset(
         Capability.CPU_LIMIT,
         Capability.PIDS_LIMIT,
         Capability.LISTING,
+        Capability.COMPOSE,
     }
 )
 """What every engine can do, as far as is known before it is asked."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentix.api import Owner, SandboxInfo
+from agentix.providers.docker.compose_project import BESIDE
 
 PROVIDER = "agentix.provider"
 _OWNER = "agentix.owner"
@@ -67,7 +68,7 @@ def read(container: Mapping[str, Any]) -> Found | None:
     lease = str(labels.get(_LEASE, ""))
     return Found(
         info=SandboxInfo(
-            id=names[0],
+            id=str(labels.get(BESIDE, names[0])),
             provider="docker",
             labels={str(name): str(labels[name]) for name in own or () if name in labels},
             workdir=str(place.get("workdir", "/")),

@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from agentix.api import (
+    SERVER_ARGS,
     AgentixError,
     BaseProvider,
     Capability,
@@ -30,6 +31,8 @@ from agentix.api import (
 from agentix.providers.docker import labels as ownership
 from agentix.providers.docker.attached import AttachedStream
 from agentix.providers.docker.building import Builds
+from agentix.providers.docker.compose import Projects, joined
+from agentix.providers.docker.compose_project import Project
 from agentix.providers.docker.config import DockerConfig
 from agentix.providers.docker.container import abilities, creation, home_of, notes, refuse
 from agentix.providers.docker.endpoint import find_endpoint
@@ -76,6 +79,7 @@ class DockerProvider(BaseProvider):
         self._parts: tuple[Pulls, Builds, Volumes] | None = None
         self._streams: dict[str, AttachedStream] = {}
         self._dialled: set[str] = set()
+        self._with_services: set[str] = set()
         self._sweeping = anyio.Lock()
         self._swept = False
         self._entered = False
@@ -100,6 +104,10 @@ class DockerProvider(BaseProvider):
             self._parts = pulls, builds, Volumes(self._engine)
         return self._parts
 
+    def _projects(self) -> Projects:
+        pulls, builds, _ = self._tools()
+        return Projects(self._engine, self._options, pulls, builds)
+
     async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
         """Create and start a container, with a stream attached to it.
 
@@ -111,10 +119,17 @@ class DockerProvider(BaseProvider):
         facts = await self._engine.facts()
         _check_engine(facts, self._engine.endpoint.url)
         refuse(config, options=self._options, facts=facts)
+        sandbox_id = f"agentix-{secrets.token_hex(8)}"
+        project = None
+        if config.compose is not None:
+            project = await self._projects().read(sandbox_id, config)
+            config = project.config
+            refuse(config, options=self._options, facts=facts)
         self._check_mounts(config)
         await self._sweep()
         image = await self._image(config, facts)
-        sandbox_id = f"agentix-{secrets.token_hex(8)}"
+        if project is not None:
+            image = project.changed(image)
         created_at = time.time()
         labels = ownership.labels_for(
             config.labels,
@@ -124,7 +139,12 @@ class DockerProvider(BaseProvider):
             lease_s=self._options.lease_s,
         )
         try:
-            image = await self._create(sandbox_id, config, image, facts=facts, runtime=runtime, labels=labels)
+            if project is not None:
+                self._with_services.add(sandbox_id)
+                await self._projects().up(project, labels=labels)
+            image = await self._create(
+                sandbox_id, config, image, facts=facts, runtime=runtime, labels=labels, project=project
+            )
             await self._start(sandbox_id, image)
         except BaseException:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_GONE_S), suppress(AgentixError):
@@ -174,7 +194,7 @@ class DockerProvider(BaseProvider):
         self._dialled.discard(sandbox_id)
         if stream is not None:
             await stream.aclose()
-        await self._remove(sandbox_id)
+        await self._remove_all(sandbox_id, foreign=stream is None)
         if not self._streams and not self._entered:
             # Whoever uses a provider without entering it need not close it either.
             await self._engine.aclose()
@@ -253,6 +273,7 @@ class DockerProvider(BaseProvider):
         facts: Facts,
         runtime: RuntimeMount,
         labels: Mapping[str, str],
+        project: Project | None,
     ) -> Image:
         """Create the container, by another way where the engine does not see the runtime or has lost the image."""
         pulls, builds, volumes = self._tools()
@@ -268,8 +289,13 @@ class DockerProvider(BaseProvider):
                 runtime_mount=mount,
                 labels=labels,
             )
+            if project is not None:
+                head = (*runtime.argv, *SERVER_ARGS, "--stdio")
+                body = joined(body, project, image=image, head=head, home=home_of(image))
             try:
                 await self._post_create(sandbox_id, body)
+                if project is not None:
+                    await self._projects().connect(project, sandbox_id)
             except EngineError as error:
                 if self._options.runtime_mount == "auto" and not self._uses_volume and is_unseen(error, runtime):
                     _LOG.info("the engine does not see %s: the runtime goes into a volume", runtime.path)
@@ -323,6 +349,14 @@ class DockerProvider(BaseProvider):
         except EngineError as error:
             raise _start_failed(error, image) from error
 
+    async def _remove_all(self, sandbox_id: str, *, foreign: bool) -> None:
+        projects = self._projects()
+        services = sandbox_id in self._with_services or (foreign and await projects.is_project(sandbox_id))
+        await self._remove(sandbox_id)
+        if services:
+            await projects.remove(sandbox_id)
+            self._with_services.discard(sandbox_id)
+
     async def _remove(self, sandbox_id: str) -> None:
         path = f"/containers/{segment(sandbox_id)}"
         query = {"force": "1", "v": "1"}
@@ -350,7 +384,9 @@ class DockerProvider(BaseProvider):
         wanted = [f"{ownership.PROVIDER}=docker", *(f"{name}={value}" for name, value in labels.items())]
         query = {"all": "1", "filters": json.dumps({"label": wanted})}
         listing = (await self._engine.call("GET", "/containers/json", query=query, doing="list containers")).json()
-        return tuple(found for container in listing or () if (found := ownership.read(container)) is not None)
+        found = [one for container in listing or () if (one := ownership.read(container)) is not None]
+        # Services are listed under the id of their sandbox, which may be gone itself.
+        return tuple({one.info.id: one for one in found}.values())
 
     async def _sweep(self) -> None:
         """Once, before the first sandbox: delete what dead owners have left."""
@@ -365,7 +401,7 @@ class DockerProvider(BaseProvider):
                 async def remove(sandbox_id: str) -> None:
                     async with width:
                         with suppress(HostError):
-                            await self._remove(sandbox_id)
+                            await self._remove_all(sandbox_id, foreign=True)
 
                 async with anyio.create_task_group() as group:
                     for info in left:

@@ -10,7 +10,17 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from agentix.api import AgentResult, DatasetError, EnvFailed, Flow, ImageBuild, Limits, Sandbox, SandboxConfig
+from agentix.api import (
+    AgentResult,
+    DatasetError,
+    EnvFailed,
+    Flow,
+    ImageBuild,
+    Limits,
+    McpServer,
+    Sandbox,
+    SandboxConfig,
+)
 from agentix.plugins.datasets.harbor.artifacts import with_convention
 from agentix.plugins.datasets.harbor.current_stage import CurrentStage
 from agentix.plugins.datasets.harbor.digest import content_hash
@@ -114,6 +124,10 @@ class HarborDataset:
             values["agent_s"] = task.stages[0].agent_timeout_s
             values["score_s"] = task.stages[0].verifier_timeout_s
         return Limits(**values)
+
+    def mcp_servers(self, instance: dict[str, Any]) -> tuple[McpServer, ...]:
+        """The servers that `[[environment.mcp_servers]]` names; the environment runs them."""
+        return tuple(server.given() for server in self._task(instance).file.environment.mcp_servers)
 
     def scoring(self, instance: dict[str, Any]) -> Literal["fresh", "shared"]:
         """`shared`; a separate verifier is the driven flow's own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentix.api import ImageBuild, SandboxConfig
+from agentix.plugins.datasets.harbor.compose import compose
 from agentix.plugins.datasets.harbor.network import NetworkPolicy
 from agentix.plugins.datasets.harbor.schema import Environment
 from agentix.plugins.datasets.harbor.support import agent_network, refuse_unsupported, verifier_network
@@ -34,7 +35,11 @@ def agent_config(task: Task, *, force_build: bool = False) -> SandboxConfig:
         resolve_env(stage.verifier_env, where=f"{task.directory / TASK_FILE}: {stage.key}verifier.env")
     where = f"{task.directory / TASK_FILE}: environment.env"
     return _config(
-        file.environment, image=agent_image(task, force_build=force_build), network=agent_network(task), where=where
+        file.environment,
+        task.directory / "environment",
+        image=agent_image(task, force_build=force_build),
+        network=agent_network(task),
+        where=where,
     )
 
 
@@ -43,6 +48,7 @@ def verifier_config(stage: Stage, *, force_build: bool = False) -> SandboxConfig
     image = stage.verifier_image
     return _config(
         image.environment,
+        image.directory,
         image=_image(image.image, image.directory, force_build=force_build),
         network=verifier_network(stage, image.environment.network),
         where=f"{stage.task.directory / TASK_FILE}: {stage.key}verifier.environment.env",
@@ -61,9 +67,16 @@ def _image(name: str | None, context: Path, *, force_build: bool) -> str | Image
     return ImageBuild(context=context)
 
 
-def _config(environment: Environment, *, image: str | ImageBuild, network: NetworkPolicy, where: str) -> SandboxConfig:
+def _config(
+    environment: Environment, directory: Path, *, image: str | ImageBuild, network: NetworkPolicy, where: str
+) -> SandboxConfig:
+    services = compose(directory, environment)
+    if services is not None and isinstance(image, ImageBuild) and not image.dockerfile_path.is_file():
+        # The compose file says what its main service runs.
+        image = ""
     return SandboxConfig(
-        image=image,
+        image=image or None,
+        compose=services,
         workdir=environment.workdir,
         env=resolve_env(environment.env, where=where),
         network=network.network,

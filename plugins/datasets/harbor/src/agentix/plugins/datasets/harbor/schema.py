@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from agentix.api import McpServer as GivenServer
 from agentix.plugins.datasets.harbor.network import NetworkMode, NetworkPolicy, normalized_hosts
 from agentix.plugins.datasets.harbor.step_name import checked_step_name, step_name_key
 from agentix.plugins.datasets.harbor.values import (
@@ -125,6 +126,18 @@ class McpServer(Table):
         if not getattr(self, needed):
             raise ValueError(f"the transport {self.transport} needs {needed}")
         return self
+
+    def given(self) -> GivenServer:
+        """As agents get it."""
+        transport = "streamable-http" if self.transport == "http" else self.transport
+        return GivenServer(
+            name=self.name,
+            transport=transport,
+            url=self.url,
+            command=self.command,
+            args=self.args,
+            headers=self.headers,
+        )
 
 
 class Environment(Table):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentix.api import EnvFailed
+from agentix.plugins.datasets.harbor.compose import compose_file
 from agentix.plugins.datasets.harbor.network import NetworkPolicy
 from agentix.plugins.datasets.harbor.schema import MAIN_SERVICE, Environment
 from agentix.plugins.datasets.harbor.task import TASK_FILE, Stage, Task
 
-_COMPOSE = ("docker-compose.yaml", "docker-compose.yml")
 _ELSEWHERE = "The Harbor CLI runs such tasks."
 
 
@@ -67,9 +67,11 @@ def verifier_network(stage: Stage, base: NetworkPolicy) -> NetworkPolicy:
 def _unsupported(task: Task) -> Iterator[str]:
     file = task.file
     yield from _in_environment(file.environment, "environment")
-    if any((task.directory / "environment" / name).exists() for name in _COMPOSE):
-        yield "environment/docker-compose.yaml: several services in one environment are not there yet"
-    elif not file.environment.docker_image and not (task.directory / "environment" / "Dockerfile").is_file():
+    if (
+        compose_file(task.directory / "environment") is None
+        and not file.environment.docker_image
+        and not (task.directory / "environment" / "Dockerfile").is_file()
+    ):
         yield "environment.docker_image is not set and there is no environment/Dockerfile"
     tables = [(file.verifier, "verifier")]
     tables += [(step.verifier, f"steps[{index}].verifier") for index, step in enumerate(file.steps)]
@@ -78,16 +80,13 @@ def _unsupported(task: Task) -> Iterator[str]:
             yield from _in_environment(verifier.environment, f"{key}.environment")
         for index, hook in enumerate(verifier.collect):
             if hook.service != MAIN_SERVICE:
-                yield f'{key}.collect[{index}].service = "{hook.service}": there is only the service {MAIN_SERVICE}'
-    for stage in task.stages:
-        if stage.verifier_mode == "separate" and any((stage.directory / "tests" / name).exists() for name in _COMPOSE):
-            yield "tests/docker-compose.yaml: several services in one environment are not there yet"
+                yield f'{key}.collect[{index}].service = "{hook.service}": commands run in {MAIN_SERVICE} only'
     lists = [(file.artifacts, "artifacts")]
     lists += [(step.artifacts, f"steps[{index}].artifacts") for index, step in enumerate(file.steps)]
     for artifacts, key in lists:
         for index, artifact in enumerate(artifacts):
             if artifact.service not in (None, MAIN_SERVICE):
-                yield f'{key}[{index}].service = "{artifact.service}": there is only the service {MAIN_SERVICE}'
+                yield f'{key}[{index}].service = "{artifact.service}": artifacts come from {MAIN_SERVICE} only'
 
 
 def _in_environment(environment: Environment, key: str) -> Iterator[str]:
@@ -97,7 +96,5 @@ def _in_environment(environment: Environment, key: str) -> Iterator[str]:
         yield f"{key}.gpu_types: no provider can choose a type of GPU yet"
     if environment.tpu is not None:
         yield f"{key}.tpu: no provider has TPUs"
-    if environment.mcp_servers:
-        yield f"{key}.mcp_servers: agents cannot be given MCP servers yet"
     if environment.skills_dir is not None:
         yield f"{key}.skills_dir: agents cannot be given skills yet"
