@@ -34,6 +34,9 @@ HOMES = {
         "PluginIncompatible",
         "PluginNotFound",
         "RecordsDamaged",
+        "RemoteCallError",
+        "RemoteError",
+        "ResultError",
         "RunChanged",
         "RunError",
         "RunLocked",
@@ -44,6 +47,7 @@ HOMES = {
         "UsageError",
         "VerifierError",
         "WireError",
+        "WorkerExited",
     ),
     "agentix.hooks": (
         "Hooks",

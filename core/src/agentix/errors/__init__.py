@@ -13,6 +13,10 @@
     │       ├── RunLocked           another process writes to that run
     │       ├── RunChanged          a run is resumed with another configuration
     │       └── RecordsDamaged      a results file is damaged other than by a torn last line
+    ├── RemoteCallError             a Python call in a sandbox gave no value
+    │   ├── RemoteError             the function raised
+    │   ├── ResultError             what it returned cannot be sent, is too large, or is not what was promised
+    │   └── WorkerExited            its process ended
     ├── TrajectoryError             a trajectory is not in the ATIF format
     └── TrialError                  one trial failed, for the reason that its code tells
         ├── EnvFailed               ENV_FAILED: the image, the set-up, something the task needs
@@ -30,6 +34,7 @@
 Cancellation is none of these: it is the async library's own and is never caught for good.
 """
 
+from agentix.errors.remote import RemoteCallError, RemoteError, ResultError, WorkerExited
 from agentix.errors.trial import (
     AgentFailed,
     AgentTimeout,
@@ -78,6 +83,9 @@ __all__ = [
     "PluginIncompatible",
     "PluginNotFound",
     "RecordsDamaged",
+    "RemoteCallError",
+    "RemoteError",
+    "ResultError",
     "RunChanged",
     "RunError",
     "RunLocked",
@@ -88,4 +96,5 @@ __all__ = [
     "UsageError",
     "VerifierError",
     "WireError",
+    "WorkerExited",
 ]

@@ -28,6 +28,10 @@ class Call:
         self.credit = wire.WINDOW
         self._consumed = 0
 
+    def received(self, payload: bytes) -> None:
+        """A piece of input arrived, with its channel."""
+        self.receive(payload[1:])
+
     def receive(self, payload: bytes) -> None:
         """Input arrived; nothing waits for it by default."""
         self.consumed(len(payload))

@@ -28,10 +28,14 @@ def lower(value: Any) -> Any:
     # The order matters: an enum may be an int, a named tuple is a tuple, and a datetime is a date.
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, int | float | str | bytes):
-        for base in (int, float, str, bytes):
-            if isinstance(value, base):
-                return base.__new__(base, value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(memoryview(value))
     if isinstance(value, tuple | list | dict | set | frozenset):
         for container in (tuple, list, dict, set, frozenset):
             if isinstance(value, container):
@@ -39,8 +43,6 @@ def lower(value: Any) -> Any:
     text = _as_text(value)
     if text is not None:
         return text
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
     if isinstance(value, deque):
         return list(value)
     if isinstance(value, type):

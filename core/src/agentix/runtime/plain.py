@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 100
 ITEM = 64
-"""Bytes that each value counts for besides its own, since an empty list has few bytes on the wire and many in memory."""
+"""Bytes that each value counts for besides its own: an empty list has few on the wire and many in memory."""
 
 _COUNT, _INT, _FLOAT, _DELTA = Struct(">I"), Struct(">q"), Struct(">d"), Struct(">qii")
 
@@ -58,7 +58,13 @@ def encode(value: Any, *, limit: int) -> bytearray:
         TooLarge: It is larger.
     """
     writer = _Writer(limit)
-    writer.write(value, MAX_DEPTH)
+    try:
+        writer.write(value, MAX_DEPTH)
+    except CannotLower as error:
+        error.inside("result")
+        raise
+    except RecursionError:
+        raise CannotLower("it holds itself", type(value).__qualname__) from None
     return writer.out
 
 
@@ -110,6 +116,16 @@ class _Writer:
             error.inside(f"[{index}]" if tag in (b"l", b"u") else "{…}")
             raise
 
+    def _key(self, key: Any, depth: int) -> None:
+        while type(key) not in _WRITERS:
+            from agentix.runtime.lowering import lower
+
+            name = type(key).__qualname__
+            key = lower(key)
+            if isinstance(key, dict):
+                raise CannotLower("as plain data it could not be a key", name)
+        self.write(key, depth)
+
     def mapping(self, values: dict[Any, Any], depth: int) -> None:
         if depth <= 0:
             raise CannotLower(f"it is nested more than {MAX_DEPTH} deep, or holds itself", type(values).__name__)
@@ -117,7 +133,7 @@ class _Writer:
         key: Any = None
         try:
             for key, item in values.items():
-                self.write(key, depth - 1)
+                self._key(key, depth - 1)
                 self.write(item, depth - 1)
         except CannotLower as error:
             error.inside(f"[{key!r:.100}]")
@@ -186,7 +202,7 @@ def decode(raw: bytes | bytearray | memoryview, *, limit: int) -> Any:
     except (ValueError, OverflowError, ArithmeticError, TypeError) as error:
         if isinstance(error, Malformed | TooLarge):
             raise
-        # A date that is none, a text that is not UTF-8, a set of lists.
+        # A date that is none, a text that is not UTF-8, a key that cannot be one.
         raise Malformed(f"a value is none of its type: {error}"[:300]) from None
     if reader.at != len(raw):
         raise Malformed(f"{len(raw) - reader.at} bytes follow a value")
@@ -240,6 +256,14 @@ class _Reader:
     def items(self, depth: int) -> list[Any]:
         return [self.read(depth - 1) for _ in range(self.count(depth))]
 
+    def hashed(self, kind: type, depth: int) -> Any:
+        """A set; a list where the items are of types that are hashed only once they are made again."""
+        items = self.items(depth)
+        try:
+            return kind(items)
+        except TypeError:
+            return items
+
     def mapping(self, depth: int) -> dict[Any, Any]:
         found = {}
         for _ in range(self.count(depth, each=2)):
@@ -292,8 +316,8 @@ _READERS: dict[int, Callable[[_Reader, int], Any]] = {
     ord("b"): lambda reader, depth: bytes(reader.piece()),
     ord("l"): _Reader.items,
     ord("u"): lambda reader, depth: tuple(reader.items(depth)),
-    ord("S"): lambda reader, depth: set(reader.items(depth)),
-    ord("F"): lambda reader, depth: frozenset(reader.items(depth)),
+    ord("S"): lambda reader, depth: reader.hashed(set, depth),
+    ord("F"): lambda reader, depth: reader.hashed(frozenset, depth),
     ord("m"): _Reader.mapping,
     ord("D"): _dates("datetime"),
     ord("A"): _dates("date"),

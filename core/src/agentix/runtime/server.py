@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from agentix.runtime.python import Worker
     from agentix.runtime.stdio import Stdio
 
 CONGESTED = 1 << 19
@@ -49,6 +50,7 @@ class Server:
         self.pid = os.getpid()
         self.calls: dict[int, Call] = {}
         self.settings: dict[str, Any] = {}
+        self.worker: Worker | None = None
         self._stream = stream
         self._entrypoint = entrypoint
         self._entrypoint_pid = 0
@@ -225,7 +227,7 @@ class Server:
             # It ended while this was under way.
             return
         elif kind == wire.DATA:
-            call.receive(payload[1:])
+            call.received(payload)
         elif kind == wire.END:
             call.end_input()
         elif kind == wire.CREDIT:
@@ -260,6 +262,10 @@ class Server:
             return start(self, number, arguments)
         if method == "kill_all":
             return KillAll(self, number)
+        if method in ("worker", "python"):
+            from agentix.runtime import python
+
+            return (python.Worker if method == "worker" else python.Invocation)(self, number, arguments)
         if method in ("forward", "accept"):
             from agentix.runtime.forward import start as start_forward
 

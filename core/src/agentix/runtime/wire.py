@@ -68,6 +68,11 @@ def credit(call: int, amount: int) -> bytes:
     return _HEAD.pack(4, CREDIT, call) + amount.to_bytes(4, "big")
 
 
+def head(kind: int, call: int, length: int) -> bytes:
+    """What comes before a payload of `length` bytes that is sent by itself."""
+    return _HEAD.pack(length, kind, call)
+
+
 class FrameReader:
     """Cuts a byte stream into frames, and holds at most one incomplete frame.
 

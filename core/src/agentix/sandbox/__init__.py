@@ -1,5 +1,6 @@
 """Sandboxes as the host uses them: the base class of providers, and the one concrete sandbox."""
 
+from agentix.runtime.context import context_var
 from agentix.sandbox.command import CommandStream
 from agentix.sandbox.extract import Refusal
 from agentix.sandbox.forward import ForwardAddress
@@ -24,5 +25,6 @@ __all__ = [
     "Tree",
     "TreeEntry",
     "Unreleased",
+    "context_var",
     "start_time",
 ]

@@ -12,7 +12,7 @@ from agentix.runtime import wire
 from agentix.sandbox.failures import remote_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from anyio.abc import ByteStream, TaskGroup
 
@@ -58,6 +58,7 @@ class Connection:
         self._failure: HostError | None = None
         self._failing = False
         self._scope: anyio.CancelScope | None = None
+        self._group: TaskGroup | None = None
         self._stopped = anyio.Event()
 
     @property
@@ -72,6 +73,7 @@ class Connection:
             SandboxGone: The stream ended first.
             WireError: The answer is not the protocol's, or of another version.
         """
+        self._group = group
         group.start_soon(self._run)
         self._urgent.append(wire.frame(wire.HELLO, 0, wire.encode(hello)))
         self._sending.set()
@@ -84,6 +86,11 @@ class Connection:
         """Raise the reason why the connection is closed, where it is."""
         if self._failure is not None:
             raise same_failure(self._failure)
+
+    def spawn(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something that raises nothing for as long as the sandbox's session lasts."""
+        assert self._group is not None
+        self._group.start_soon(function)
 
     def call(self, method: str, arguments: dict[str, Any]) -> Call:
         """Begin a call; `async with` it."""
@@ -334,6 +341,11 @@ class Call:
     def over(self) -> bool:
         """Whether it has ended."""
         return self._over
+
+    @property
+    def waiting(self) -> bool:
+        """Whether output has come that was not received."""
+        return bool(self._inbox)
 
     def received(self, payload: bytes) -> None:
         """The connection has a piece of output for it."""

@@ -158,7 +158,14 @@ class BaseProvider(ABC):
                 raise
             return connection
 
-        return Sandbox(info, config, connect=connect, capabilities=lambda: self.capabilities, bundle=bundle)
+        return Sandbox(
+            info,
+            config,
+            connect=connect,
+            capabilities=lambda: self.capabilities,
+            bundle=bundle,
+            shares_host=not self.mounts,
+        )
 
     async def _release(self, info: SandboxInfo, *, within_s: float) -> Unreleased | None:
         message = f"deleting it took more than {within_s:g} s"

@@ -1,4 +1,4 @@
-"""The one concrete sandbox: commands and files, the same on every provider."""
+"""The one concrete sandbox: commands, files and Python calls, the same on every provider."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from agentix.sandbox import forward as forwarding
 from agentix.sandbox import transfer
 from agentix.sandbox import tree as trees
 from agentix.sandbox.forward_target import Target, handler_of
+from agentix.sandbox.function import Place
+from agentix.sandbox.python_calls import PythonCalls
+from agentix.sandbox.python_worker import PythonWorker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,7 +47,7 @@ class Unreleased:
     message: str
 
 
-class Sandbox:
+class Sandbox(PythonCalls):
     """An isolated place where commands run.
 
     It lives as long as the `provider.session(config)` that gave it. Every method raises `SandboxGone` when the
@@ -57,6 +60,8 @@ class Sandbox:
         connect: Gives the connection to its runtime.
         capabilities: Gives what its provider declares.
         bundle: What is mounted in it besides the runtime.
+        shares_host: Whether its files are the host's, so that Python calls without a bundle import what this process
+            can.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Sandbox:
         connect: Callable[[], Awaitable[Connection]],
         capabilities: Callable[[], frozenset[Capability]] = frozenset,
         bundle: MountedBundle | None = None,
+        shares_host: bool = False,
     ) -> None:
         self.id = info.id
         self.info = info
@@ -84,6 +90,12 @@ class Sandbox:
         self._connecting = anyio.Lock()
         self._connection: Connection | None = None
         self._closed = False
+        self._worker = PythonWorker(
+            Place(bundle=bundle, shares_host=shares_host),
+            cwd=self._path(None),
+            connect=self.connect,
+            sandbox_id=self.id,
+        )
 
     def __repr__(self) -> str:
         return f"<Sandbox {self.id} of {self.provider_name}>"
