@@ -42,6 +42,7 @@ async def test_its_commands_come_first_whatever_path_the_config_sets(built: Bund
             assert sandbox.bundle is not None
             assert sandbox.bundle.path == str(built.path)
             assert (await sandbox.exec("command -v kit-run")).text == f"{built.path}/bin/kit-run\n"
+            assert (await sandbox.exec("kit-run")).text == "this is kit\n"
             assert (await sandbox.exec("echo $PATH")).text.startswith(f"{built.path}/bin:/usr/")
             assert (await sandbox.exec("echo $PATH", env={"PATH": "/x"})).text == "/x\n"
 

@@ -12,16 +12,20 @@ from agentix.bundle.wheel import Wheel
 from agentix.errors import BundleError
 
 PYTHON = "python"
-"""A launcher at the top of the tree: the base runtime's interpreter, with the bundle's libraries."""
+"""A launcher at the top of the tree: the base runtime's interpreter, with the bundle's libraries.
+
+Where nothing is mounted, it is the interpreter that AGENTIX_PYTHON names, else one of the same version on PATH.
+"""
 
 _LAUNCHER = """runtime=/agentix/runtime
-for loader in "$runtime"/lib/ld-linux*.so* "$runtime"/lib/ld-musl*.so*; do
-  [ -x "$loader" ] || continue
-  for python in "$runtime"/bin/python*; do
-    exec "$loader" --library-path "$runtime/lib:$here/lib" "$python" -I -S -B "$@"
+for python in "$runtime"/bin/python*; do
+  [ -x "$python" ] || continue
+  for loader in "$runtime"/lib/ld-linux*.so* "$runtime"/lib/ld-musl*.so*; do
+    [ -x "$loader" ] && exec "$loader" --library-path "$runtime/lib:$here/lib" "$python" -I -S -B "$@"
   done
+  exec "$python" -I -S -B "$@"
 done
-exec pythonVERSION -I -S -B "$@\""""
+exec "${AGENTIX_PYTHON:-pythonVERSION}" -I -S -B "$@\""""
 _RUN = (
     "import sys, site; from importlib import import_module; from operator import attrgetter; "
     "sys.argv[0] = {name!r}; site.addsitedir(sys.argv.pop(1)); "

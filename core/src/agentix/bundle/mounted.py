@@ -26,6 +26,11 @@ class MountedBundle:
         return self.description.digest
 
     @property
+    def mounted(self) -> bool:
+        """Whether it lies at its usual place inside, with the base runtime beside it."""
+        return self.path == MOUNT_POINT
+
+    @property
     def site(self) -> str:
         """The directory of its Python packages; add it with `site.addsitedir`."""
         return posixpath.join(self.path, "site")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -46,4 +47,6 @@ def with_commands(env: Mapping[str, str], bundle: MountedBundle | None, *, alway
     path = env.get("PATH", DEFAULT_PATH.decode("ascii") if always else None)
     if bundle is None or path is None:
         return env
-    return {**env, "PATH": f"{bundle.bin}:{path}" if path else bundle.bin}
+    # Without a runtime mounted, the bundle's Python commands run with the interpreter that the server runs with.
+    own = {} if bundle.mounted else {"AGENTIX_PYTHON": sys.executable}
+    return {**env, **own, "PATH": f"{bundle.bin}:{path}" if path else bundle.bin}
