@@ -267,3 +267,11 @@ async def test_a_server_that_is_asked_to_end_takes_everything_with_it(sandbox: S
     await until(lambda: not marked(mark))
     with pytest.raises(SandboxGone):
         await sandbox.exec("true")
+
+
+async def test_what_runs_besides_the_runtime_is_counted(sandbox: Sandbox) -> None:
+    assert await sandbox.count_processes() == 0
+    await sandbox.exec("sleep 1000 > /dev/null 2>&1 & setsid sleep 1000 > /dev/null 2>&1 &")
+    assert await sandbox.count_processes() == 2
+    await sandbox.kill_all()
+    assert await sandbox.count_processes() == 0

@@ -262,6 +262,8 @@ class Server:
             return start(self, number, arguments)
         if method == "kill_all":
             return KillAll(self, number)
+        if method == "count_processes":
+            return CountProcesses(self, number)
         if method in ("worker", "python"):
             from agentix.runtime import python
 
@@ -337,6 +339,21 @@ class KillAll(Call):
             server.later(_SWEEP_S, lambda: server.wake(self))
         else:
             self.finish({"killed": self._killed, "left": count})
+
+
+class CountProcesses(Call):
+    """Counts the processes in the sandbox besides the runtime's own."""
+
+    def __init__(self, server: Server, id: int) -> None:
+        super().__init__(server, id)
+        server.wake(self)
+
+    def step(self) -> None:
+        """Look once."""
+        server = self.server
+        self.finish(
+            len(processes.living(server.pid, everything=server.pid == 1, spared=server.supervisors.pids)),
+        )
 
 
 def main() -> None:

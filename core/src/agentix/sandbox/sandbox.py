@@ -356,6 +356,13 @@ class Sandbox(PythonCalls):
 
         return open_port()
 
+    async def count_processes(self) -> int:
+        """How many processes run in the sandbox besides the runtime, which is what `kill_all` would end."""
+        value = await self._simple("count_processes")
+        if not isinstance(value, int) or value < 0:
+            raise WireError("the sandbox's runtime counted processes in a form that is none")
+        return value
+
     async def kill_all(self) -> None:
         """End every process in the sandbox but the runtime.
 
