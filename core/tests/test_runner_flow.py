@@ -10,7 +10,7 @@ import pytest
 
 from agentix.errors import EnvFailed, VerifierError
 from agentix.interfaces import Flow
-from agentix.models import AgentResult, Limits, SandboxConfig, TimeoutRule
+from agentix.models import AgentResult, Limits, McpServer, SandboxConfig, TimeoutRule
 from agentix.patch import apply_patch
 from agentix.runner import Rollout, run_rollouts
 from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider
@@ -277,3 +277,42 @@ async def test_nothing_of_a_real_sandbox_is_left_in_the_temporary_directory() ->
     before = set(os.listdir("/tmp"))
     await one(FakeAgent(patch="", work=greet))
     assert {name for name in set(os.listdir("/tmp")) - before if name.startswith("agentix-fake")} == set()
+
+
+class WithServers(Greeting):
+    """A task that brings a tool server."""
+
+    def mcp_servers(self, instance: dict[str, Any]) -> list[McpServer]:
+        return [McpServer(name="tools", transport="sse", url="http://127.0.0.1:1/sse")]
+
+
+async def test_an_agent_is_told_of_the_tasks_mcp_servers() -> None:
+    told: list[Any] = []
+
+    class Told:
+        async def solve(self, sandbox: Any, instance: Any, *, model: str | None, context: Any) -> AgentResult:
+            told.extend(context.mcp_servers)
+            return AgentResult()
+
+    await one(Told(), WithServers())
+    await one(Told())
+    assert [server.name for server in told] == ["tools"]
+
+
+async def test_an_agent_that_cannot_use_mcp_servers_is_refused_unless_it_needs_none() -> None:
+    class Deaf:
+        deterministic = False
+
+        async def solve(self, sandbox: Any, instance: Any, *, model: str | None) -> AgentResult:
+            return AgentResult()
+
+    rollout = await one(Deaf(), WithServers())
+    assert rollout.failure is not None
+    assert (rollout.failure.code, rollout.failure.detail) == ("ENV_FAILED", "unsupported")
+    assert "(tools)" in rollout.failure.message
+    assert (await one(Deaf())).failure is None
+
+    class Nothing(Deaf):
+        deterministic = True
+
+    assert (await one(Nothing(), WithServers())).failure is None

@@ -21,6 +21,7 @@ from agentix.api import (
     EnvFailed,
     HostProcessProvider,
     Limits,
+    McpServer,
     RolloutContext,
     Sandbox,
     SandboxConfig,
@@ -311,3 +312,14 @@ async def test_options_that_make_no_sense_are_refused(options: dict[str, Any], m
 
 async def test_nop_does_nothing(sandbox: Sandbox) -> None:
     assert await NopAgent().solve(sandbox, dict(INSTANCE), model=None) == AgentResult(exit_code=0, ended="completed")
+
+
+async def test_the_program_is_told_of_mcp_servers(sandbox: Sandbox) -> None:
+    agent = CommandAgent(CommandConfig(command='printf %s "$AGENTIX_MCP_SERVERS" > told'))
+    offered = context()
+    offered.mcp_servers = (McpServer(name="a", transport="stdio", command="/bin/a", args=("-v",)),)
+    await agent.solve(sandbox, dict(INSTANCE), model=None, context=offered)
+    told = json.loads(await sandbox.read_file("told"))
+    assert told == [{"name": "a", "transport": "stdio", "command": "/bin/a", "args": ["-v"]}]
+    await agent.solve(sandbox, dict(INSTANCE), model=None, context=context())
+    assert await sandbox.read_file("told") == b""

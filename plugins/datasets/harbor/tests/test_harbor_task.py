@@ -115,13 +115,10 @@ def test_no_agent_timeout_is_no_limit(task: MakeTask) -> None:
         ('[environment]\ngpu_types = ["H100"]', (), "environment.gpu_types"),
         ('[environment]\ntpu = { type = "v6e", topology = "2x2" }', (), "environment.tpu"),
         ('[environment]\nskills_dir = "/s"', (), "environment.skills_dir"),
-        ('[[environment.mcp_servers]]\nname = "a"\nurl = "http://a"', (), "environment.mcp_servers"),
         ('[verifier.environment]\nskills_dir = "/s"', (), "verifier.environment.skills_dir"),
         ('[[verifier.collect]]\ncommand = "c"\nservice = "db"', (), 'verifier.collect[0].service = "db"'),
         ('[[artifacts]]\nsource = "/a"\nservice = "db"', (), 'artifacts[0].service = "db"'),
-        ("", ("environment/docker-compose.yaml",), "docker-compose.yaml"),
         ("", ("-environment/Dockerfile",), "environment.docker_image is not set"),
-        ('[verifier]\nenvironment_mode = "separate"', ("tests/docker-compose.yaml",), "tests/docker-compose.yaml"),
         ('[environment]\nenv = { K = "${HARBOR_TEST_UNSET}" }', (), "environment.env.K needs the variable"),
         ('[verifier]\nenv = { K = "${HARBOR_TEST_UNSET}" }', (), "verifier.env.K needs the variable"),
         ('[agent]\nnetwork_mode = "no-network"', (), 'agent is "no-network", verifier is "public"'),
@@ -277,3 +274,54 @@ def test_a_chosen_key_is_the_reward_of_a_mean() -> None:
 def test_a_minimum_is_missed_or_not(minimum: object, outcome: StepResult, missed: bool) -> None:
     step = Step.model_validate({"name": "a", **({} if minimum is None else {"min_reward": minimum})})
     assert (missed_minimum(step, outcome) is not None) is missed
+
+
+def test_a_compose_file_makes_the_environment_one_service_of_several(task: MakeTask) -> None:
+    one = task("[environment]\ncpus = 2\nmemory_mb = 512", "environment/docker-compose.yaml")
+    config = configured(one)
+    assert config.compose is not None
+    assert config.compose.files == (one.directory / "environment" / "docker-compose.yaml",)
+    assert config.compose.service == "main"
+    assert config.image == ImageBuild(context=one.directory / "environment")
+    variables = config.compose.variables
+    assert (variables["CPUS"], variables["MEMORY"]) == ("2", "512M")
+    assert variables["CONTEXT_DIR"] == str(one.directory / "environment")
+    assert variables["ENV_VERIFIER_LOGS_PATH"] == "/logs/verifier"
+
+
+def test_without_a_dockerfile_the_compose_file_says_what_runs(task: MakeTask) -> None:
+    config = configured(task("", "environment/docker-compose.yml", "-environment/Dockerfile"))
+    assert config.compose is not None
+    assert config.image is None
+
+
+def test_a_separate_verifier_may_have_services_of_its_own(task: MakeTask) -> None:
+    one = task('[verifier]\nenvironment_mode = "separate"', "tests/docker-compose.yaml")
+    assert configured(one).compose is None
+    config = verifier_config(one.stages[0])
+    assert config.compose is not None
+    assert config.compose.files == (one.directory / "tests" / "docker-compose.yaml",)
+    assert one.stages[0].verifier_image.bundled
+
+
+def test_mcp_servers_are_handed_on_as_they_are(task: MakeTask) -> None:
+    toml = """
+[[environment.mcp_servers]]
+name = "web"
+transport = "http"
+url = "http://mcp:8000/mcp"
+headers = { A = "b" }
+[[environment.mcp_servers]]
+name = "tool"
+transport = "stdio"
+command = "/bin/tool"
+args = ["-v"]
+"""
+    one = task(toml)
+    configured(one)
+    dataset = HarborDataset(HarborConfig(path=(str(one.directory),)))
+    (instance,) = dataset.instances()
+    assert [server.as_dict() for server in dataset.mcp_servers(instance)] == [
+        {"name": "web", "transport": "streamable-http", "url": "http://mcp:8000/mcp", "headers": {"A": "b"}},
+        {"name": "tool", "transport": "stdio", "command": "/bin/tool", "args": ["-v"]},
+    ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentix.api import DatasetError
+from agentix.plugins.datasets.harbor.compose import compose_file
 from agentix.plugins.datasets.harbor.schema import Artifact, CollectHook, Environment, Healthcheck, Step, TaskFile
 from agentix.plugins.datasets.harbor.toml_file import read_task_file
 
@@ -154,7 +155,7 @@ class Stage:
             if table is not None and table.docker_image:
                 image = table.docker_image
                 return VerifierImage(environment=environment, directory=directory, image=image, bundled=True)
-            if (directory / "Dockerfile").is_file():
+            if (directory / "Dockerfile").is_file() or compose_file(directory) is not None:
                 return VerifierImage(environment=environment, directory=directory, image=None, bundled=True)
         return VerifierImage(
             environment=environment,
