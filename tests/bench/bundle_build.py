@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -16,6 +17,7 @@ PACKAGES, MODULES = 20, 100
 HEAD = ("Metadata-Version: 2.1",)
 SOURCE = "def function(first, second=('some', 'text')):\n    return [first, second, first + second]\n\n\n"
 REBUILDS = 5
+RUNTIMES = 3
 PYPROJECT = """
 [build-system]
 requires = []
@@ -50,7 +52,10 @@ def _rows(place: Path) -> list[Row]:
     from agentix.bundle import build_bundle
     from agentix.bundle.runtime import build_runtime
 
-    runtime = _seconds(build_runtime)
+    runtimes = []
+    for _ in range(RUNTIMES):
+        shutil.rmtree(place / "cache", ignore_errors=True)
+        runtimes.append(_seconds(build_runtime))
     project = _project(place)
     first = _seconds(lambda: build_bundle(project, name="kit"))
     again = []
@@ -59,7 +64,13 @@ def _rows(place: Path) -> list[Row]:
         again.append(_seconds(lambda: build_bundle(project, name="kit")))
     size = f"{PACKAGES} packages with {PACKAGES * MODULES} modules"
     return [
-        Row(name="base runtime, first build", ours=runtime, unit="s", better="less", target=5),
+        Row(
+            name=f"base runtime, built from nothing, the best of {RUNTIMES}",
+            ours=min(runtimes),
+            unit="s",
+            better="less",
+            target=5,
+        ),
         Row(name=f"bundle, first build, {size}", ours=first, unit="s", better="less"),
         Row(
             name="bundle, again after an edit of its source",
