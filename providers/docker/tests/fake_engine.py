@@ -110,8 +110,15 @@ class FakeEngine:
             self.containers[name] = json.loads(asked.body)
             return Answers(201, {"Id": name})
         if path == "/containers/json":
-            listing = [{"Names": [f"/{name}"], "Labels": body["Labels"]} for name, body in self.containers.items()]
+            wanted = json.loads(asked.query.get("filters", "{}")).get("label", [])
+            listing = [
+                {"Names": [f"/{name}"], "Labels": body["Labels"]}
+                for name, body in self.containers.items()
+                if {tuple(label.partition("=")[::2]) for label in wanted} <= set(body["Labels"].items())
+            ]
             return Answers(value=listing)
+        if path == "/networks":
+            return Answers(value=[])
         if path.endswith("/attach"):
             return Answers(101)
         if path.endswith("/start"):
