@@ -75,6 +75,8 @@ class Children:
                     else:
                         raise wire.Malformed("a piece of a result is none")
             except wire.Malformed:
+                # It cannot be listened to any more; that is its end.
+                await child.kill()
                 break
         return b""
 

@@ -144,12 +144,11 @@ def _suits(function: Callable[..., Any], name: str, *, iterate: bool) -> None:
 
 
 def _missing(what: str, place: Place) -> UsageError:
-    build = "build it with its project, `agentix build`, and name that bundle"
     if place.bundle is None:
-        return UsageError(
-            f"{what} is not in the sandbox: without a bundle that has the standard library only", hint=build
-        )
-    return UsageError(f"{what} is not in the bundle {place.bundle.description.name}", hint=build)
+        reason = "is not in the sandbox, which has no bundle and so nothing but the standard library"
+    else:
+        reason = f"is not in the bundle {place.bundle.description.name}"
+    return UsageError(f"{what} {reason}", hint="build a bundle of its project with `agentix build`, and name that")
 
 
 def _module_of(file: Path, bundle: MountedBundle, what: str) -> str:

@@ -50,7 +50,7 @@ def rebuilder(function: Callable[..., Any], *, iterate: bool) -> Callable[[Any],
             return adapter.validate_python(value)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = "".join(f"[{str(step)[:100]!r}]" for step in first["loc"])
+            place = "".join(f"[{step}]" if isinstance(step, int) else f"[{step[:100]!r}]" for step in first["loc"])
             raise ResultError(
                 f"{name} returned something else than its annotation {_shown(annotation)} says:"
                 f" result{place}: {first['msg'][:1000]}"
