@@ -38,7 +38,7 @@ lint: $(VENV)/.tools
 	gate lint-imports --no-logo; \
 	for source in $(SOURCES); do gate mypy $$source; done; \
 	gate mypy conftest.py tests/bench tests/docs/snippets.py tests/packaging/house.py; \
-	gate pyright; \
+	gate pyright --pythonpath $(BIN)/python; \
 	exit $$failed
 
 bench: $(VENV)/.installed
