@@ -7,10 +7,10 @@ import os
 import select
 import sys
 import termios
-from typing import TYPE_CHECKING
 
 from agentix.runtime import wire
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agentix.runtime.command import Command
     from agentix.runtime.kept import Kept
