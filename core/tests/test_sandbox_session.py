@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -221,3 +222,17 @@ async def test_sandboxes_are_listed_by_their_labels() -> None:
     async with provider.session(SandboxConfig(labels={"run": "r", "trial": "t"})) as sandbox:
         assert [info.id for info in await provider.list({"run": "r"})] == [sandbox.id]
         assert await provider.list({"run": "other"}) == []
+
+
+async def test_too_few_open_files_is_an_error_that_says_what_to_do() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    provider = HostProcessProvider()
+    async with provider.session(SandboxConfig()) as sandbox:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")), hard))
+        try:
+            with pytest.raises(HostError, match="ulimit -n"):
+                await sandbox.exec("true")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert (await sandbox.exec("true")).ok
+    assert sandbox.unreleased is None

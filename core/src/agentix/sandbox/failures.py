@@ -1,11 +1,29 @@
-"""Errors that the runtime reports, as the exceptions they are on the host."""
+"""What went wrong in a sandbox or with this machine, as the exceptions that users of a sandbox see."""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from agentix.errors import EnvFailed, HostError, WireError
+
+
+@contextmanager
+def naming_exhaustion() -> Iterator[None]:
+    """Turn an error about this machine's limit on open files into one that says what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise HostError(
+            f"this machine allows no more open files: {error.strerror}",
+            detail="open_files",
+            hint="run fewer sandboxes at once, or raise the limit with `ulimit -n`",
+        ) from error
 
 
 def remote_error(report: Any) -> Exception:

@@ -12,6 +12,7 @@ import anyio
 from agentix.errors import SandboxGone, Unsupported
 from agentix.sandbox.command import environment
 from agentix.sandbox.connection import Connection
+from agentix.sandbox.failures import naming_exhaustion
 from agentix.sandbox.sandbox import Sandbox, Unreleased
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class BaseProvider(ABC):
         if config.bundle is not None:
             raise Unsupported(f"provider {self.name} cannot mount bundle {config.bundle!r}: there are no bundles yet")
         environment(config.env)
-        info = await self.create(config, await self.runtime())
+        with naming_exhaustion():
+            info = await self.create(config, await self.runtime())
         error: BaseException | None = None
         sandbox: Sandbox | None = None
         given = False
@@ -133,8 +135,10 @@ class BaseProvider(ABC):
         }
 
         async def connect() -> Connection:
+            with naming_exhaustion():
+                stream = await self.dial(info.id)
             connection = Connection(
-                await self.dial(info.id),
+                stream,
                 explain=lambda: self.explain(info.id),
                 heartbeat_s=self.heartbeat_s,
                 missed=self.missed_heartbeats,
