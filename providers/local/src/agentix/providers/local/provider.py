@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import ClassVar, TypeVar
 
 import anyio
-from anyio.abc import ByteStream, UNIXSocketStream
+from anyio.abc import ByteStream
 from anyio.from_thread import run_sync as call_loop
 from anyio.lowlevel import current_token
 
@@ -25,6 +25,7 @@ from agentix.api import (
     SandboxConfig,
     SandboxGone,
     SandboxInfo,
+    SocketStream,
     base_runtime,
 )
 from agentix.providers.local import cgroups
@@ -121,7 +122,7 @@ class LocalProvider(BaseProvider):
         if box.dialled:
             raise HostError(f"the sandbox {sandbox_id} has one stream, which was opened before")
         box.dialled = True
-        return await UNIXSocketStream.from_socket(box.wire)
+        return SocketStream(box.wire)
 
     async def explain(self, sandbox_id: str) -> SandboxGone:
         """Say why the stream of a sandbox has ended: how its server ended, whether for memory, what it said."""
