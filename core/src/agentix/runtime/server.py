@@ -264,9 +264,12 @@ class Server:
     def _end(self) -> None:
         self._epoll.close()
         self._stream.close()
+        if self.pid == 1:
+            # With the first process of its pid namespace the kernel ends all others.
+            return
         deadline = time.monotonic() + _END_S
         while time.monotonic() < deadline:
-            processes.kill_all(self.pid, everything=self.pid == 1)
+            processes.kill_all(self.pid, everything=False)
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
