@@ -32,6 +32,7 @@ _BURST = 1 << 18
 _END_S = 5.0
 _KILL_ALL_S = 10.0
 _SWEEP_S = 0.003
+_QUICK_REAPS, _QUICK_S = 6, 0.0003
 _LONGEST_S = 3600.0
 
 
@@ -265,18 +266,30 @@ class Server:
         self._epoll.close()
         self._stream.close()
         if self.pid == 1:
-            # With the first process of its pid namespace the kernel ends all others.
+            # The kernel kills what is left in the namespace, and waits for it.
             return
+        # Where only idle supervisors are left, they need not be looked for.
+        processes.send(self.supervisors.pids, processes.SIGKILL)
+        for _ in range(_QUICK_REAPS):
+            if _reap_all():
+                return
+            time.sleep(_QUICK_S)
         deadline = time.monotonic() + _END_S
         while time.monotonic() < deadline:
-            processes.kill_all(self.pid, everything=False)
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:
-                # Whatever loses its parent becomes a child of this process, so that there is nothing left.
+            processes.kill_all(self.pid)
+            if _reap_all():
                 return
             time.sleep(_SWEEP_S)
+
+
+def _reap_all() -> bool:
+    """Reap what has ended; whether nothing is left, since whatever loses its parent becomes a child of this process."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
 
 
 class KillAll(Call):

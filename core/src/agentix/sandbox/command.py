@@ -19,7 +19,8 @@ from agentix.runtime import wire
 from agentix.runtime.kept import Kept
 
 if TYPE_CHECKING:
-    from agentix.sandbox.connection import Call, Connection
+    from agentix.sandbox.call import Call
+    from agentix.sandbox.connection import Connection
 
 OUTPUT_LIMIT = 1_048_576
 MAX_ARGUMENT = 131_071

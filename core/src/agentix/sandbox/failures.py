@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentix.errors import EnvFailed, HostError, WireError
+from agentix.errors import EnvFailed, HostError, SandboxGone, WireError
 
 
 @contextmanager
@@ -39,3 +39,20 @@ def remote_error(report: Any) -> Exception:
     if report.get("kind") == "user":
         return EnvFailed(message, detail="unknown_user")
     return HostError(f"the sandbox's runtime failed: {message}", detail="runtime")
+
+
+def same_failure(failure: HostError) -> HostError:
+    """A failure again, as an exception of its own, since several tasks may raise it at once."""
+    if isinstance(failure, SandboxGone):
+        copy: HostError = type(failure)(
+            failure.message,
+            exit_code=failure.exit_code,
+            oom=failure.oom,
+            log_tail=failure.log_tail,
+            hint=failure.hint,
+        )
+    else:
+        copy = type(failure)(failure.message, hint=failure.hint)
+    copy.detail = failure.detail
+    copy.__cause__ = failure.__cause__
+    return copy
