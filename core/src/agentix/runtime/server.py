@@ -327,7 +327,9 @@ def main() -> None:
             except OSError:
                 continue
     os.umask(0o022)
-    processes.prctl(processes.PR_SET_DUMPABLE, 0)
+    # These files belong to another user where the kernel protects this process already.
+    if os.stat("/proc/self/fd").st_uid == os.geteuid():
+        processes.prctl(processes.PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
         processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
     Server(_socket.socket(fileno=int(arguments[1]))).serve()
