@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from agentix.errors import (
@@ -16,7 +17,7 @@ from agentix.errors import (
     Unsupported,
     VerifierError,
 )
-from agentix.models import AgentResult, FailureCode, Limits, Rollout, TimeoutRule
+from agentix.models import AgentResult, FailureCode, Limits, Rollout, TimeoutRule, Usage
 from agentix.runner import run_rollouts
 from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider
 from agentix.testing.scripts import Action, die, fail, hang
@@ -257,9 +258,26 @@ async def test_an_agent_that_returns_what_it_has_when_it_is_stopped_is_measured(
     assert (rollout.reward, rollout.ended, rollout.patch) == (0.5, "timeout", "half")
 
 
-async def test_a_limit_that_the_agent_swallows_is_still_its_ending() -> None:
-    from agentix.models import Usage
+@pytest.mark.parametrize("kept", [AgentResult(patch="half", exit_code=3, usage=Usage(turns=2)), "not a result"])
+async def test_what_a_stopped_agent_had_kept_is_its_result(kept: Any) -> None:
+    class Keeping:
+        async def solve(self, sandbox: Any, instance: dict[str, Any], *, model: str | None, context: Any) -> Any:
+            context.keep(AgentResult(patch="too early"))
+            context.keep(kept)
+            await anyio.sleep_forever()
 
+    (rollout,) = await run_rollouts(
+        dataset=FakeDataset(1, score={"reward": 0.5}), agent=Keeping(), provider=FakeProvider(), limits=SHORT
+    )
+    assert rollout.ended == "timeout"
+    if isinstance(kept, AgentResult):
+        assert (rollout.reward, rollout.patch, rollout.agent_exit) == (0.5, "half", 3)
+        assert rollout.usage == Usage(turns=2)
+    else:
+        assert (rollout.patch, rollout.failure and rollout.failure.code) == ("", "AGENT_TIMEOUT")
+
+
+async def test_a_limit_that_the_agent_swallows_is_still_its_ending() -> None:
     class Swallowing:
         async def solve(self, sandbox: Any, instance: dict[str, Any], *, model: str | None, context: Any) -> Any:
             try:

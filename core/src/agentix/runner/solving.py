@@ -95,6 +95,8 @@ async def run_agent(
         expired = phase.expired
     except TrialError as exc:
         error = exc
+        if context is not None and context.kept is not None:
+            result = _kept(context.kept)
     result = _with_usage(result, context)
     if error is None:
         reached = None if context is None else context.signal.reason
@@ -130,6 +132,14 @@ def _checked(result: object) -> AgentResult:
     if result.ended is not None and result.ended not in _ENDINGS:
         raise AgentFailed(f"the agent ended with {result.ended!r}, which is none of {sorted(_ENDINGS)}")
     return result
+
+
+def _kept(result: object) -> AgentResult:
+    """What a stopped agent left; something malformed must not hide why it was stopped."""
+    try:
+        return _checked(result)
+    except AgentFailed:
+        return AgentResult()
 
 
 def _with_usage(result: AgentResult, context: RolloutContext | None) -> AgentResult:
