@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -267,3 +268,29 @@ async def test_a_server_that_is_asked_to_end_takes_everything_with_it(sandbox: S
     await until(lambda: not marked(mark))
     with pytest.raises(SandboxGone):
         await sandbox.exec("true")
+
+
+HOST = """
+import os, sys, anyio
+from agentix.models import SandboxConfig
+from agentix.sandbox import HostProcessProvider
+
+async def main():
+    async with HostProcessProvider().session(SandboxConfig()) as sandbox:
+        sleep = f"sleep {sys.argv[1]}"
+        await sandbox.exec(f"mkdir -p a/b; touch a/b/c; (trap '' TERM HUP; {sleep}) & setsid {sleep} &")
+        print(sandbox.workdir, flush=True)
+        await sandbox.exec(sleep)
+
+anyio.run(main)
+"""
+
+
+async def test_a_host_that_is_killed_leaves_no_process_and_no_directory() -> None:
+    mark = f"904.{os.getpid()}"
+    async with await anyio.open_process([sys.executable, "-c", HOST, mark], stderr=None) as host:
+        assert host.stdout is not None
+        directory = (await host.stdout.receive()).decode().strip()
+        await until(lambda: len(marked(f"sleep\0{mark}")) >= 3)
+        host.kill()
+    await until(lambda: not marked(f"sleep\0{mark}") and not Path(directory).exists())

@@ -8,7 +8,8 @@ from __future__ import annotations
 SERVER_ARGS: tuple[str, ...] = ("-c", "from agentix.runtime.server import main; main()")
 """Appended to an interpreter with its flags, this starts the server.
 
-`--fd N` after it is an inherited connected stream socket to speak on.
+`--fd N` after it is an inherited connected stream socket to speak on, and `--remove PATH` after that a directory to
+remove at the end, so that none stays behind where the host is killed.
 """
 
 __all__ = ["SERVER_ARGS"]

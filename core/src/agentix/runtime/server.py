@@ -315,8 +315,8 @@ class KillAll(Call):
 def main() -> None:
     """Start the server as the command line says."""
     arguments = sys.argv[1:]
-    if len(arguments) != 2 or arguments[0] != "--fd" or not arguments[1].isdigit():
-        sys.stderr.write("agentix runtime: usage: --fd N\n")
+    if arguments[::2] not in (["--fd"], ["--fd", "--remove"]) or len(arguments) % 2 or not arguments[1].isdigit():
+        sys.stderr.write("agentix runtime: usage: --fd N [--remove PATH]\n")
         sys.exit(2)
     while os.open("/dev/null", os.O_RDWR) <= 2:
         pass
@@ -332,6 +332,16 @@ def main() -> None:
         processes.prctl(processes.PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
         processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
-    Server(_socket.socket(fileno=int(arguments[1]))).serve()
+    try:
+        Server(_socket.socket(fileno=int(arguments[1]))).serve()
+    finally:
+        if len(arguments) > 2:
+            from agentix.runtime.files import remove_tree
+
+            try:
+                for _ in remove_tree(os.fsencode(arguments[3])):
+                    pass
+            except OSError as error:
+                sys.stderr.write(f"agentix runtime: {arguments[3]} could not be removed: {error}\n")
     # What the interpreter would tidy up now, the kernel does faster.
     os._exit(0)

@@ -111,7 +111,7 @@ class HostProcessProvider(BaseProvider):
                 undo.callback(entry.directory.rmdir)
                 # Popen returns once the program is executed, about a millisecond later; a thread would cost more.
                 entry.process = subprocess.Popen(  # noqa: ASYNC220
-                    [*runtime.argv, "--fd", str(theirs.fileno())],
+                    [*runtime.argv, "--fd", str(theirs.fileno()), "--remove", str(entry.directory)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
