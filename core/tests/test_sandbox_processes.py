@@ -127,6 +127,14 @@ async def test_kill_all_ends_what_commands_left_and_what_runs(sandbox: Sandbox) 
     assert (await sandbox.exec("echo still here")).stdout == b"still here\n"
 
 
+async def test_what_a_command_left_running_is_counted(sandbox: Sandbox) -> None:
+    assert await sandbox.running() == 0
+    await sandbox.exec("sleep 300 & setsid sleep 300 & echo done")
+    assert await sandbox.running() == 2
+    await sandbox.kill_all()
+    assert await sandbox.running() == 0
+
+
 async def test_kill_all_with_nothing_to_kill_is_no_error(sandbox: Sandbox) -> None:
     await sandbox.kill_all()
     assert sandbox.alive

@@ -244,6 +244,8 @@ class Server:
             return start(self, number, arguments)
         if method == "kill_all":
             return KillAll(self, number)
+        if method == "running":
+            return Running(self, number)
         from agentix.runtime.files import start as start_file_task
 
         return start_file_task(self, number, method, arguments)
@@ -310,6 +312,20 @@ class KillAll(Call):
             server.later(_SWEEP_S, lambda: server.wake(self))
         else:
             self.finish({"killed": self._killed, "left": count})
+
+
+class Running(Call):
+    """Counts the processes in the sandbox besides the runtime's own."""
+
+    def __init__(self, server: Server, id: int) -> None:
+        super().__init__(server, id)
+        server.wake(self)
+
+    def step(self) -> None:
+        """Count."""
+        server = self.server
+        found = processes.living(server.pid, everything=server.pid == 1, spared=server.supervisors.pids)
+        self.finish({"processes": len(found)})
 
 
 def main() -> None:

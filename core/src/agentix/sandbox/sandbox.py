@@ -314,6 +314,13 @@ class Sandbox:
         if value["left"]:
             raise HostError(f"{value['left']} processes in sandbox {self.id} could not be killed")
 
+    async def running(self) -> int:
+        """How many processes there are in the sandbox besides the runtime."""
+        value = await self._simple("running")
+        if not isinstance(value, dict) or not isinstance(value.get("processes"), int):
+            raise WireError("the sandbox's runtime answered running in a form that is none")
+        return int(value["processes"])
+
     async def aclose(self) -> None:
         """End the connection, and with it all that runs; the session does this."""
         self._closed = True
