@@ -27,7 +27,7 @@ demo: $(VENV)/.installed
 	    --agent-opt script=docs/examples/agents/scripted.sh --provider local --out runs
 
 test: $(VENV)/.tools
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup -q $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -q $(ARGS)
 
 # Every gate runs, also after one that failed.
 lint: $(VENV)/.tools

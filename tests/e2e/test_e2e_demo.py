@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).resolve().parents[2]
 SOMEBODY = 61_000
