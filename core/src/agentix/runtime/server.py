@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import _socket
-import os
+import posix
 import select
 import sys
 import time
 from _collections import deque  # type: ignore[import-not-found]
-from _heapq import heappop, heappush
 
 from agentix.runtime import processes, wire
 from agentix.runtime.call import Call
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 CONGESTED = 1 << 19
 """With so many bytes waiting to be sent, nobody reads more from files and pipes."""
 
-_RECEIVE = 1 << 18
+_RECEIVE, _RECEIVE_MORE = 1 << 16, 1 << 18
 _BURST = 1 << 18
 _END_S = 5.0
 _KILL_ALL_S = 10.0
@@ -44,22 +43,22 @@ class Server:
     """
 
     def __init__(self, stream: _socket.socket) -> None:
-        self.pid = os.getpid()
+        self.pid = posix.getpid()
         self.calls: dict[int, Call] = {}
         self.settings: dict[str, Any] = {}
         self._stream = stream
         self._reader = wire.FrameReader(wire.FROM_HOST)
+        self._room = _RECEIVE
         self._out: deque[bytes] = deque()
         self._waiting = 0
         self._writing = False
         self._woken: dict[Call, None] = {}
         self._soon: list[Callable[[], None]] = []
         self._timers: list[list[Any]] = []
-        self._count = 0
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._epoll = select.epoll()
         self._over = False
-        wakeup, written = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        wakeup, written = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         _signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         _signal.signal(_signal.SIGTERM, self._terminated)
@@ -94,14 +93,17 @@ class Server:
 
     def later(self, seconds: float, function: Callable[[], None]) -> list[Any]:
         """Call a function after some time."""
-        self._count += 1
-        timer = [time.monotonic() + seconds, self._count, function]
-        heappush(self._timers, timer)
+        timer = [time.monotonic() + seconds, function]
+        # Few wait at a time: loading the module for heaps would cost more than it saves.
+        at = len(self._timers)
+        while at and self._timers[at - 1][0] > timer[0]:
+            at -= 1
+        self._timers.insert(at, timer)
         return timer
 
     def forget(self, timer: list[Any]) -> None:
         """Do not call a timer's function."""
-        timer[2] = None
+        timer[1] = None
 
     @property
     def congested(self) -> bool:
@@ -137,13 +139,13 @@ class Server:
     def _timeout(self) -> float:
         if self._woken and not self.congested:
             return 0
-        while self._timers and self._timers[0][2] is None:
-            heappop(self._timers)
+        while self._timers and self._timers[0][1] is None:
+            self._timers.pop(0)
         return min(max(0.0, self._timers[0][0] - time.monotonic()), _LONGEST_S) if self._timers else -1
 
     def _run_timers(self) -> None:
-        while self._timers and (self._timers[0][2] is None or self._timers[0][0] <= time.monotonic()):
-            function = heappop(self._timers)[2]
+        while self._timers and (self._timers[0][1] is None or self._timers[0][0] <= time.monotonic()):
+            function = self._timers.pop(0)[1]
             if function is not None:
                 function()
 
@@ -185,7 +187,7 @@ class Server:
         if not events & ~select.EPOLLOUT:
             return
         try:
-            received = self._stream.recv(_RECEIVE)
+            received = self._stream.recv(self._room)
         except BlockingIOError:
             return
         except OSError:
@@ -193,6 +195,8 @@ class Server:
         if not received:
             self._over = True
             return
+        if len(received) == self._room:
+            self._room = _RECEIVE_MORE
         for kind, number, payload in self._reader.feed(received):
             self._dispatch(kind, number, payload)
 
@@ -221,8 +225,8 @@ class Server:
         return {
             "protocol": wire.PROTOCOL,
             "pid": self.pid,
-            "uid": os.geteuid(),
-            "uname": list(os.uname()),
+            "uid": posix.geteuid(),
+            "uname": list(posix.uname()),
             "python": sys.version.partition(" ")[0],
         }
 
@@ -254,10 +258,10 @@ class Server:
         self._over = True
 
     def _reap(self, events: int) -> None:
-        os.read(self._wakeup, 4096)
+        posix.read(self._wakeup, 4096)
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = posix.waitpid(-1, posix.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -287,7 +291,7 @@ class Server:
 def _reap_all() -> bool:
     """Reap what has ended; whether nothing is left, since whatever loses its parent becomes a child of this process."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
+        while posix.waitpid(-1, posix.WNOHANG)[0]:
             pass
     except ChildProcessError:
         return True
@@ -334,19 +338,19 @@ def main() -> None:
     if arguments[::2] not in (["--fd"], ["--fd", "--remove"]) or len(arguments) % 2 or not arguments[1].isdigit():
         sys.stderr.write("agentix runtime: usage: --fd N [--remove PATH]\n")
         sys.exit(2)
-    while os.open("/dev/null", os.O_RDWR) <= 2:
+    while posix.open("/dev/null", posix.O_RDWR) <= 2:
         pass
-    for name in os.listdir("/proc/self/fd"):
+    for name in posix.listdir("/proc/self/fd"):
         if int(name) > 2:
             try:
-                os.set_inheritable(int(name), False)
+                posix.set_inheritable(int(name), False)
             except OSError:
                 continue
-    os.umask(0o022)
+    posix.umask(0o022)
     # These files belong to another user where the kernel protects this process already.
-    if os.stat("/proc/self/fd").st_uid == os.geteuid():
+    if posix.stat("/proc/self/fd").st_uid == posix.geteuid():
         processes.prctl(processes.PR_SET_DUMPABLE, 0)
-    if os.getpid() != 1:
+    if posix.getpid() != 1:
         processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
     try:
         Server(_socket.socket(fileno=int(arguments[1]))).serve()
@@ -355,9 +359,9 @@ def main() -> None:
             from agentix.runtime.files import remove_tree
 
             try:
-                for _ in remove_tree(os.fsencode(arguments[3])):
+                for _ in remove_tree(arguments[3].encode("utf-8", "surrogateescape")):
                     pass
             except OSError as error:
                 sys.stderr.write(f"agentix runtime: {arguments[3]} could not be removed: {error}\n")
     # What the interpreter would tidy up now, the kernel does faster.
-    os._exit(0)
+    posix._exit(0)

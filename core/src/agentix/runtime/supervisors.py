@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import _socket
-import os
+import posix
 import select
 import sys
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentix.runtime.server import Server
 
 _KEPT = 4
-_AHEAD_S = 0.02
+_AHEAD_S = 0.25
 _KILLED = 9
 
 
@@ -98,7 +98,7 @@ class Supervisors:
 
     def _lives(self, handle: Handle) -> bool:
         """Whether a waiting supervisor is still there; anything that may signal it can have killed it."""
-        pid, status = os.waitpid(handle.pid, os.WNOHANG)
+        pid, status = posix.waitpid(handle.pid, posix.WNOHANG)
         if pid:
             self.reaped(pid, status)
         return not pid
@@ -144,7 +144,7 @@ class Supervisors:
         self._unwatch(handle)
         if handle.command is not None:
             ended = {
-                "status": status if os.WIFSIGNALED(status) else _KILLED,
+                "status": status if posix.WIFSIGNALED(status) else _KILLED,
                 "reusable": False,
                 "left": 0,
                 "error": None,
