@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -267,6 +268,16 @@ async def test_as_pid_1_it_reaps_and_kills_whatever_there_is() -> None:
         result = await sandbox.exec(f"sleep {mark}", timeout_s=0.3)
         assert result.timed_out
     assert marked(mark) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
+async def test_as_pid_1_it_cannot_be_ended_from_inside() -> None:
+    async with OwnPidNamespace().session(SandboxConfig()) as sandbox:
+        for number in set(signal.valid_signals()):
+            await sandbox.exec(["kill", f"-{int(number)}", "1"])
+        # A process with a supervisor that is gone is a child of PID 1.
+        await sandbox.exec("kill -9 $PPID; for i in $(seq 15); do kill -$i 1; done")
+        assert (await sandbox.exec("echo on")).text == "on\n"
 
 
 async def test_a_server_that_is_asked_to_end_takes_everything_with_it(sandbox: Sandbox) -> None:

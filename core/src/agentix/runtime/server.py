@@ -61,7 +61,9 @@ class Server:
         wakeup, written = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         _signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
-        _signal.signal(_signal.SIGTERM, self._terminated)
+        if self.pid != 1:
+            # Without a handler PID 1 gets no signal from inside its namespace: nothing there can end it.
+            _signal.signal(_signal.SIGTERM, self._terminated)
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         self._wakeup = wakeup
         self.watch(wakeup, select.EPOLLIN, self._reap)
