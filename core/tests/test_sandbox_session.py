@@ -144,6 +144,37 @@ async def test_the_first_error_is_raised_and_the_later_one_is_told_with_it() -> 
     assert (unreleased.provider, unreleased.message) == ("host-process", "it will not go")
 
 
+async def test_a_deletion_that_fails_once_is_tried_again() -> None:
+    class Busy(Recording):
+        async def delete(self, sandbox_id: str) -> None:
+            self.steps.append("delete")
+            if self.steps.count("delete") == 1:
+                raise HostError("busy")
+            await HostProcessProvider.delete(self, sandbox_id)
+
+    provider = Busy(fail={"dial": HostError("no way in")}, eager=True)
+    with pytest.raises(HostError, match="no way in") as raised:
+        async with provider.session(SandboxConfig()):
+            pytest.fail("there is no sandbox")
+    assert provider.steps == ["create", "dial", "delete", "delete"]
+    assert await provider.list({}) == []
+    assert not hasattr(raised.value, "unreleased")
+
+
+async def test_a_deletion_that_keeps_failing_is_told_by_its_first_error() -> None:
+    class Refusing(Recording):
+        async def delete(self, sandbox_id: str) -> None:
+            self.steps.append("delete")
+            raise HostError(f"refused {self.steps.count('delete')}")
+
+    provider = Refusing()
+    async with provider.session(SandboxConfig()) as sandbox:
+        pass
+    assert sandbox.unreleased is not None
+    assert sandbox.unreleased.message == "refused 1"
+    await HostProcessProvider.delete(provider, sandbox.id)
+
+
 async def test_a_failed_deletion_does_not_lose_what_was_done() -> None:
     provider = Recording(fail={"delete": HostError("it will not go")})
     async with provider.session(SandboxConfig()) as sandbox:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
+
+import anyio
 
 from agentix.errors import AgentFailed, AgentTimeout, LimitReached, SandboxGone, TrialError
 from agentix.interfaces import RolloutContext, Signal
@@ -90,6 +93,7 @@ async def run_agent(
         with (
             boundary("agent", plugin=roles.agent),
             phases.phase("agent", AgentTimeout, task_s=timeout_s, detail="") as phase,
+            _ending_with(sandbox),
         ):
             result = _checked(await roles.agent.solve(sandbox, instance, model=trial.model, **options))
         expired = phase.expired
@@ -111,6 +115,19 @@ async def run_agent(
         error = failed
     fatal = error.code in (FailureCode.HOST_ERROR, FailureCode.ENV_FAILED)
     return Solved(result=result, ended=_ending(error), error=error, stopped=True, fatal=fatal)
+
+
+@contextmanager
+def _ending_with(sandbox: Sandbox) -> Iterator[None]:
+    """Stop an agent that hands the loss of its sandbox to its model as one more answer, and so on for ever."""
+    with anyio.CancelScope() as scope:
+        sandbox.on_ignored = scope.cancel
+        try:
+            yield
+        finally:
+            sandbox.on_ignored = None
+    if scope.cancelled_caught:
+        raise SandboxGone("the sandbox was lost while the agent worked, and the agent went on calling it")
 
 
 def _with_agent_s(limits: Limits, seconds: float | None) -> Limits:

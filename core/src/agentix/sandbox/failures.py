@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentix.errors import EnvFailed, HostError, SandboxGone, WireError
+from agentix.errors import AgentixError, EnvFailed, HostError, SandboxGone, TrialError, WireError
 
 
 @contextmanager
@@ -24,6 +24,32 @@ def naming_exhaustion() -> Iterator[None]:
             detail="open_files",
             hint="run fewer sandboxes at once, or raise the limit with `ulimit -n`",
         ) from error
+
+
+@contextmanager
+def of_the_sandbox(provider: object) -> Iterator[None]:
+    """What is raised inside is a failure of the sandbox, whoever happens to use it at that moment.
+
+    Args:
+        provider: Whose code runs inside.
+    """
+    try:
+        yield
+    except AgentixError as error:
+        _attribute(error, provider)
+        raise
+    except Exception as error:
+        failed = HostError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+        _attribute(failed, provider)
+        raise failed from error
+
+
+def _attribute(error: AgentixError, provider: object) -> None:
+    if isinstance(error, TrialError) and error.boundary is None:
+        from agentix.registry import label_of
+
+        error.boundary = "sandbox"
+        error.plugin = None if isinstance(error, SandboxGone | WireError) else label_of(provider)
 
 
 def remote_error(report: Any) -> Exception:

@@ -12,7 +12,7 @@ import anyio
 from agentix.errors import SandboxGone, Unsupported
 from agentix.sandbox.command import environment
 from agentix.sandbox.connection import Connection
-from agentix.sandbox.failures import naming_exhaustion
+from agentix.sandbox.failures import naming_exhaustion, of_the_sandbox
 from agentix.sandbox.sandbox import Sandbox, Unreleased
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from agentix.models import Capability, RuntimeMount, SandboxConfig, SandboxInfo
+
+_DELETE_AFTER_S = (0.0, 0.2)
+"""How long to wait before each try to delete a sandbox: an engine that was busy must not leave one behind."""
 
 
 class BaseProvider(ABC):
@@ -135,7 +138,8 @@ class BaseProvider(ABC):
         }
 
         async def connect() -> Connection:
-            with naming_exhaustion():
+            # A sandbox that is dialled lazily is dialled under the hands of an agent, who is not to blame.
+            with of_the_sandbox(self), naming_exhaustion():
                 stream = await self.dial(info.id)
             connection = Connection(
                 stream,
@@ -154,11 +158,14 @@ class BaseProvider(ABC):
         return Sandbox(info, config, connect=connect, capabilities=lambda: self.capabilities)
 
     async def _release(self, info: SandboxInfo, *, within_s: float) -> Unreleased | None:
-        message = f"deleting it took more than {within_s:g} s"
+        message = ""
         with anyio.move_on_after(within_s, shield=True):
-            try:
-                await self.delete(info.id)
-                return None
-            except Exception as error:
-                message = str(error) or repr(error)
+            for pause_s in _DELETE_AFTER_S:
+                await anyio.sleep(pause_s)
+                try:
+                    await self.delete(info.id)
+                    return None
+                except Exception as error:
+                    message = message or str(error) or repr(error)
+        message = message or f"deleting it took more than {within_s:g} s"
         return Unreleased(id=info.id, provider=self.name, message=message)
