@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform as this_platform
 import re
 import socket
@@ -18,7 +19,7 @@ from agentix.records.plain import clean_text, dump_pretty, plain
 from agentix.records.record import utc_now
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
-_SECRET = re.compile(r"(^|_)(api_?key|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
+_SECRET = re.compile(r"(^|[_-])(api_?key|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
 
 
 class PluginUse(BaseModel):
@@ -33,8 +34,11 @@ class PluginUse(BaseModel):
 
     @classmethod
     def of(cls, ref: str, options: Mapping[str, Any] | None = None, *, sha256: str | None = None) -> PluginUse:
-        """A use whose secret options are kept as a digest only: enough to see that one changed."""
-        kept = {k: _digest(v) if _SECRET.search(k) else plain(v) for k, v in (options or {}).items()}
+        """A use whose secret options are kept as a digest only: enough to see that one changed.
+
+        An option that is a mapping, or JSON text of one, is secret where a key of it is.
+        """
+        kept = {k: _digest(v) if _is_secret(k, v) else plain(v) for k, v in (options or {}).items()}
         return cls(ref=ref, options=kept, sha256=sha256)
 
 
@@ -178,6 +182,23 @@ class Manifest(BaseModel):
     def planned(self) -> int:
         """How many trials the run consists of."""
         return sum(i.trials or self.trials for i in self.instances)
+
+
+def _is_secret(key: str, value: object) -> bool:
+    if _SECRET.search(key):
+        return True
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return False
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, Mapping):
+        return any(_is_secret(str(inner), item) for inner, item in value.items())
+    if isinstance(value, list | tuple):
+        return any(_is_secret("", item) for item in value)
+    return False
 
 
 def _digest(value: object) -> str:
