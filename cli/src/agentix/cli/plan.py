@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from agentix.cli.request import PluginRequest, RolloutRequest
-from agentix.errors import DatasetError, RunError, UsageError
+from agentix.errors import AgentixError, DatasetError, RunError, UsageError
 from agentix.interfaces import Agent, Dataset, HasContentHash, SandboxProvider
 from agentix.models import Trial, slug, trial_id
 from agentix.records import Manifest, PlannedInstance, PluginUse, Session, check_run_id
@@ -60,7 +61,14 @@ def make_plan(request: RolloutRequest) -> Plan:
     if getattr(agent, "deterministic", False) is True and count > 1 and not request.trials_explicit:
         notices.append(f"{request.agent.ref} runs once an instance, not {count} times: it is deterministic")
         count = 1
-    instances = request.selection.apply(dataset.instances())
+    with _blaming(dataset, "instances"):
+        instances = request.selection.apply(dataset.instances())
+    hashes = dataset if isinstance(dataset, HasContentHash) else None
+    with _blaming(dataset, "content_hash"):
+        planned = tuple(
+            PlannedInstance(id=i["instance_id"], sha256=None if hashes is None else hashes.content_hash(i))
+            for i in instances
+        )
     name = agent_name(request.agent.ref)
     run_id, path = _place(request, name)
     trials = tuple(
@@ -76,7 +84,6 @@ def make_plan(request: RolloutRequest) -> Plan:
         for index in range(1, count + 1)
     )
     _refuse_twins(trials, request.out)
-    hashes = dataset if isinstance(dataset, HasContentHash) else None
     versions = {
         "agentix-rollouts-core": version("agentix-rollouts-core"),
         "dataset": label_of(dataset),
@@ -96,10 +103,7 @@ def make_plan(request: RolloutRequest) -> Plan:
         limits=request.limits.model_dump(exclude_unset=True),
         timeouts={str(phase): rule for phase, rule in request.timeouts.items()},
         versions=versions,
-        instances=tuple(
-            PlannedInstance(id=i["instance_id"], sha256=None if hashes is None else hashes.content_hash(i))
-            for i in instances
-        ),
+        instances=planned,
         sessions=(Session(versions=versions),),
     )
     return Plan(
@@ -114,6 +118,20 @@ def make_plan(request: RolloutRequest) -> Plan:
         notices=tuple(notices),
         resume_with=f"--id {run_id}",
     )
+
+
+@contextmanager
+def _blaming(dataset: Dataset, method: str) -> Iterator[None]:
+    """Name the dataset in what its own code raises."""
+    try:
+        yield
+    except AgentixError:
+        raise
+    except Exception as error:
+        raise DatasetError(
+            f"the dataset {label_of(dataset)} failed in {method}: {type(error).__name__}: {error}",
+            hint="Nothing was run; -v shows where it failed.",
+        ) from error
 
 
 def default_provider() -> str:
