@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +9,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from agentix.cli.request import PluginRequest, RolloutRequest
+from agentix.cli.fingerprint import plugin_use
+from agentix.cli.request import RolloutRequest
 from agentix.errors import AgentixError, DatasetError, RunError, UsageError
 from agentix.interfaces import Agent, Dataset, HasContentHash, SandboxProvider
 from agentix.models import Trial, slug, trial_id
-from agentix.records import Manifest, PlannedInstance, PluginUse, Session, check_run_id
+from agentix.records import Manifest, PlannedInstance, Session, check_run_id
 from agentix.registry import label_of, load, plugins
-from agentix.registry.kinds import Kind
 from agentix.registry.references import FileRef, ModuleRef, parse_reference
 from agentix.runner import RUN_LABEL, TRIAL_LABEL
 
@@ -94,9 +93,9 @@ def make_plan(request: RolloutRequest) -> Plan:
         versions["agent version"] = own
     manifest = Manifest(
         run_id=run_id,
-        dataset=_use("dataset", request.dataset),
-        agent=_use("agent", request.agent),
-        provider=_use("provider", request.provider),
+        dataset=plugin_use("dataset", request.dataset, dataset),
+        agent=plugin_use("agent", request.agent, agent),
+        provider=plugin_use("provider", request.provider, provider),
         model=request.model,
         trials=count,
         max_attempts=request.max_attempts,
@@ -152,12 +151,6 @@ def agent_name(ref: str) -> str:
     if isinstance(parsed, ModuleRef):
         return parsed.module.rpartition(".")[2] if parsed.attr == "agent" else parsed.attr
     return parsed.name
-
-
-def _use(kind: Kind, request: PluginRequest) -> PluginUse:
-    parsed = parse_reference(kind, request.ref, where=f"--{kind}")
-    digest = hashlib.sha256(parsed.path.read_bytes()).hexdigest() if isinstance(parsed, FileRef) else None
-    return PluginUse.of(request.ref, request.options, sha256=digest)
 
 
 def _place(request: RolloutRequest, name: str) -> tuple[str, Path]:

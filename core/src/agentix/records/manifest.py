@@ -30,16 +30,25 @@ class PluginUse(BaseModel):
     ref: str
     options: dict[str, Any] = Field(default_factory=dict)
     sha256: str | None = None
-    """Of the file that the reference names, where it names one."""
+    """Of the source that the reference names, where no version tells it apart."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """Hashes of the files that options name."""
 
     @classmethod
-    def of(cls, ref: str, options: Mapping[str, Any] | None = None, *, sha256: str | None = None) -> PluginUse:
+    def of(
+        cls,
+        ref: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        sha256: str | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> PluginUse:
         """A use whose secret options are kept as a digest only: enough to see that one changed.
 
         An option that is a mapping, or JSON text of one, is secret where a key of it is.
         """
         kept = {k: _digest(v) if _is_secret(k, v) else plain(v) for k, v in (options or {}).items()}
-        return cls(ref=ref, options=kept, sha256=sha256)
+        return cls(ref=ref, options=kept, sha256=sha256, files=dict(files or {}))
 
 
 class PlannedInstance(BaseModel):
@@ -210,6 +219,9 @@ def _use_changes(name: str, old: PluginUse, new: PluginUse) -> Iterator[str]:
     if old.ref == new.ref:
         yield from _changes(f"{name} sha256", (old.sha256 or "")[:12] or None, (new.sha256 or "")[:12] or None)
         yield from _map_changes(f"{name} option", old.options, new.options)
+        # A file that was not there before is one that the plugin writes.
+        for key in sorted({*old.files} & {*new.files}):
+            yield from _changes(f"{name} option {key} sha256", old.files[key][:12], new.files[key][:12])
 
 
 def _map_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
