@@ -117,7 +117,8 @@ async def test_a_cancelled_create_leaves_nothing(provider: LocalProvider) -> Non
     for deadline in (0, 0.002, 0.01):
         with anyio.move_on_after(deadline):
             info = await provider.create(SandboxConfig(), runtime)
-            await provider.delete(info.id)
+            with anyio.CancelScope(shield=True):
+                await provider.delete(info.id)
     assert provider._boxes == {}
 
 

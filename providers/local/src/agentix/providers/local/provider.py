@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import ClassVar, TypeVar
@@ -170,7 +170,7 @@ class LocalProvider(BaseProvider):
         machine = self._ready(runtime)
         refuse(config, identity=identity_for(0, uid_base=self._options.uid_base))
         image = read_image(config, options=self._options, machine=machine)
-        box = self._start(config, image, machine=machine, runtime=runtime, server=SERVER_ARGS[1])
+        box = self._start(config, image, machine=machine, runtime=runtime, server=SERVER_ARGS)
         self._boxes[box.lease.id] = box
         return _info(
             box.lease,
@@ -212,7 +212,7 @@ class LocalProvider(BaseProvider):
         Raises:
             HostError: Why no sandbox can be made here.
         """
-        box = self._start(SandboxConfig(), Image(), machine=machine, runtime=runtime, server="")
+        box = self._start(SandboxConfig(), Image(), machine=machine, runtime=runtime, server=("-c", ""))
         try:
             code = wait(box.process, limit_s=_TRY_S)
             said = box.log_tail()
@@ -224,7 +224,7 @@ class LocalProvider(BaseProvider):
             raise explain(said or f"the interpreter ended with exit code {code}")
 
     def _start(
-        self, config: SandboxConfig, image: Image, *, machine: Machine, runtime: RuntimeMount, server: str
+        self, config: SandboxConfig, image: Image, *, machine: Machine, runtime: RuntimeMount, server: Sequence[str]
     ) -> Box:
         wanted = limits(config, options=self._options)
         user = choose_user(config, image, identity=identity_for(0, uid_base=self._options.uid_base), etc=machine.etc)
