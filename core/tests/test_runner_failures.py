@@ -216,6 +216,23 @@ async def test_a_result_that_tells_of_a_bad_end_counts_as_one(result: AgentResul
     assert (empty.ended, empty.agent_exit) == (ended, result.exit_code)
 
 
+@pytest.mark.parametrize(
+    ("info", "said"),
+    [
+        ({"stderr_tail": "no key\nset one"}, "exit code 1: no key set one"),
+        ({"stdout_tail": '{"api_error_status": 401}'}, 'exit code 1: {"api_error_status": 401}'),
+        ({"stderr_tail": "", "stdout_tail": "x" * 999 + "end"}, "xend"),
+        ({"stderr_tail": 3}, "exit code 1"),
+    ],
+)
+async def test_what_a_failed_agent_said_last_is_told(info: dict[str, Any], said: str) -> None:
+    agent = FakeAgent(result=AgentResult(exit_code=1, info=info))
+    (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=agent, provider=FakeProvider())
+    assert rollout.failure is not None
+    assert rollout.failure.message.endswith(said)
+    assert len(rollout.failure.message) < 300
+
+
 async def test_when_scoring_fails_too_the_ending_of_the_agent_is_still_told() -> None:
     (rollout,) = await run_rollouts(
         dataset=FakeDataset(1, on={"score": fail(BOOM)}),

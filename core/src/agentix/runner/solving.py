@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
 
 _NO_USAGE = Usage()
+_SAID_CHARS = 200
 _ENDINGS: frozenset[str] = frozenset(get_args(Ended))
 
 
@@ -181,11 +182,18 @@ def _returned(
         error = AgentTimeout("the agent timed out" if limit is None else f"agent exceeded its limit of {limit:g} s")
     elif ended == "agent_error":
         code = "an error" if result.exit_code is None else f"exit code {result.exit_code}"
-        error = AgentFailed(f"the agent ended with {code}")
+        said = _last_words(result)
+        error = AgentFailed(f"the agent ended with {code}: {said}" if said else f"the agent ended with {code}")
     else:
         error = LimitReached(ended)
     boundary("agent", plugin=agent).mark(error)
     return Solved(result=result, ended=ended, error=error, stopped=ended != "agent_error")
+
+
+def _last_words(result: AgentResult) -> str:
+    said = result.info.get("stderr_tail") or result.info.get("stdout_tail")
+    text = " ".join(said.split()) if isinstance(said, str) else ""
+    return text if len(text) <= _SAID_CHARS else f"…{text[1 - _SAID_CHARS :]}"
 
 
 def _ending(error: TrialError) -> Ended:

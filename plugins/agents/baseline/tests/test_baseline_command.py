@@ -96,9 +96,12 @@ async def test_a_failing_program_is_a_result(sandbox: Sandbox, tmp_path: Path) -
     result = await run(sandbox, tmp_path, command=["sh", "-c", "echo why >&2; exit 3"])
     assert (result.exit_code, result.ended) == (3, "agent_error")
     assert result.info["stderr_tail"] == "why"
+    told = await run(sandbox, tmp_path, command="""echo '{"api_error_status": 401}'; exit 1""")
+    assert told.info["stdout_tail"] == '{"api_error_status": 401}'
+    assert "stderr_tail" not in told.info
     killed = await run(sandbox, tmp_path, command="kill -9 $$")
     assert (killed.exit_code, killed.ended, killed.info["signal"]) == (137, "agent_error", "SIGKILL")
-    assert (tmp_path / "agent-stdout-2.txt").exists()
+    assert (tmp_path / "agent-stdout-3.txt").exists()
 
 
 @pytest.mark.parametrize("command", ["no-such-agent --fast", ["no-such-agent"], ["/no/such/agent"]])

@@ -158,6 +158,9 @@ def _streams(out: OutputFile, err: OutputFile, ended: ExecResult | None) -> dict
             info[f"{name}_note"] = f"the last {stream.lost} bytes were not kept (max_log_mb)"
     if ended is not None and ended.signal is not None:
         info["signal"] = ended.signal
-    if (ended is None or not ended.ok) and err.tail:
-        info["stderr_tail"] = err.tail
+    if ended is None or not ended.ok:
+        # Some programs tell on stdout why they failed.
+        name, tail = ("stderr", err.tail) if err.tail else ("stdout", out.tail)
+        if tail:
+            info[f"{name}_tail"] = tail
     return info
