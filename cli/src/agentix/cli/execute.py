@@ -48,7 +48,7 @@ class Execution:
         board: Counts them.
         display: Shows them.
         hooks: Told about them.
-        signals: Where SIGINT and SIGTERM are heard.
+        signals: Where SIGINT, SIGTERM and SIGHUP are heard.
         n_concurrent: How many trials run at once.
         transform: Changes a rollout before it is kept.
     """
