@@ -87,6 +87,29 @@ def test_what_is_given_wrong_is_one_error_and_nothing_runs(toy, arguments, said)
     assert toy.ran() == []
 
 
+CASES = """
+from toy import Dataset as Plain
+
+class Dataset(Plain):
+    def instances(self):
+        yield {"instance_id": "Task"}
+        yield {"instance_id": "task"}
+"""
+
+
+@pytest.mark.parametrize(("ignored", "code"), [(True, 2), (False, 0)])
+def test_ids_that_only_case_tells_apart_are_refused_where_the_disk_cannot(toy, monkeypatch, ignored, code):
+    from agentix.cli import plan
+
+    (toy.path / "cases.py").write_text(CASES)
+    monkeypatch.setattr(plan, "_ignores_case", lambda path: ignored)
+    plugins = ["--dataset", "./cases.py:Dataset", "--agent", "./toy.py:Agent", "--provider", "./toy.py:Provider"]
+    called = toy.rollout(plugins=plugins)
+    assert called.code == code
+    assert ("Task-Agent-1 and task-Agent-1 would have one directory" in called.err) == ignored
+    assert len(toy.ran()) == (0 if ignored else 2)
+
+
 def test_verbose_shows_the_traceback_of_an_error(toy):
     assert "Traceback" in toy.rollout("-v", "--dataset-opt", "m=3").err
 
