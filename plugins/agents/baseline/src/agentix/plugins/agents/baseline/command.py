@@ -89,6 +89,7 @@ class CommandAgent:
                     if ended is None and context is not None:
                         with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxGone, AgentFailed):
                             context.keep(await self._result(None, sandbox, places, out, err, log_dir, info))
+            assert ended is not None
             _require_started(ended, out, err)
             return await self._result(ended, sandbox, places, out, err, log_dir, info)
         finally:
