@@ -131,6 +131,8 @@ def _spawn(
             user=uid,
             group=uid,
             extra_groups=None if uid is None else (),
+            # What a terminal sends is for its owner, who ends it when what runs has ended.
+            start_new_session=True,
         )
 
 
