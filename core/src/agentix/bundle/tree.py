@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from agentix.bundle.interpreter import Interpreter, shared_libraries, stdlib_files
+from agentix.bundle.packing import START, write_pack
 from agentix.errors import HostError
 
 MOUNT_POINT = PurePosixPath("/agentix/runtime")
@@ -59,6 +60,7 @@ def lay_out(top: Path, *, interpreter: Interpreter, server: Sequence[tuple[PureP
     for name, library in libraries.items():
         _copy(library, top / "lib" / name)
     _compile([stdlib / place for place, _ in files if place.suffix == ".py"], top=top, interpreter=interpreter)
+    _pack(server, top=stdlib)
     _check(top, interpreter=interpreter)
     sizes = _open_to_readers(top)
     if interpreter.loader is not None:
@@ -99,8 +101,14 @@ def _compile(sources: Sequence[Path], *, top: Path, interpreter: Interpreter) ->
             process.wait()
 
 
+def _pack(server: Sequence[tuple[PurePosixPath, Path]], *, top: Path) -> None:
+    for place, _ in server:
+        if place.name == f"{START}.py":
+            write_pack(top / place.parent, shown=MOUNT_POINT / top.parent.name / top.name / place.parent)
+
+
 def _check(top: Path, *, interpreter: Interpreter) -> None:
-    program = (*command(interpreter, top=PurePosixPath(top)), "-c", "import _socket, select, agentix.runtime")
+    program = (*command(interpreter, top=PurePosixPath(top)), "-c", "import _socket, select, agentix.runtime.start")
     try:
         run = subprocess.run(program, capture_output=True, check=False, cwd=top, env={}, timeout=_LIMIT_S)
     except subprocess.TimeoutExpired as error:
