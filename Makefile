@@ -27,7 +27,7 @@ demo: $(VENV)/.installed
 	    --agent-opt script=docs/examples/agents/scripted.sh --provider local --out runs
 
 test: $(VENV)/.tools
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup -q $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -q $(ARGS)
 
 # Every gate runs, also after one that failed.
 lint: $(VENV)/.tools
@@ -38,7 +38,7 @@ lint: $(VENV)/.tools
 	gate lint-imports --no-logo; \
 	for source in $(SOURCES); do gate mypy $$source; done; \
 	gate mypy conftest.py tests/bench tests/docs/snippets.py tests/packaging/house.py; \
-	gate pyright; \
+	gate pyright --pythonpath $(BIN)/python; \
 	exit $$failed
 
 bench: $(VENV)/.installed

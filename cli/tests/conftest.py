@@ -35,6 +35,7 @@ class Tasks(BaseModel):
     broken: str = ""
     content: str = "1"
     state: bool = False
+    raises: str = ""
 
 
 class Dataset:
@@ -49,8 +50,12 @@ class Dataset:
             yield {"instance_id": f"task-{number}"}
         if self.config.twins:
             yield {"instance_id": "task-1"}
+        if self.config.raises == "instances":
+            raise OSError("the index is offline")
 
     def content_hash(self, instance):
+        if self.config.raises == "content_hash":
+            raise OSError("the task is offline")
         return self.config.content * 64
 
     def image(self, instance):

@@ -62,3 +62,29 @@ def test_a_stop_ends_the_handing_out():
     queue.stop("later")
     assert list(batch) == []
     assert queue.stopped == "enough"
+
+
+TOKENS = """
+from agentix.api import AgentResult, Usage
+
+async def agent(sandbox, instance, *, model):
+    return AgentResult(patch="1", usage=Usage(input=100, output=5))
+"""
+
+
+def test_a_cost_that_is_unknown_is_told_although_the_tokens_are_known(toy):
+    (toy.path / "tokens.py").write_text(TOKENS)
+    plugins = ["--dataset", "./toy.py:Dataset", "--agent", "./tokens.py", "--provider", "./toy.py:Provider"]
+    called = toy.rollout("--id", "r", "--max-cost-usd", "1", plugins=plugins)
+    assert called.code == 0
+    assert called.out.count("what it cost is unknown") == 1
+    assert "tokens 420" in called.out
+    assert "cost unknown" in called.out
+
+
+def test_a_mean_that_no_mean_can_miss_is_refused(toy):
+    for value in ("nan", "inf"):
+        called = toy.rollout("--id", "r", "--fail-under", value)
+        assert called.code == 2
+        assert "--fail-under" in called.err
+    assert toy.ran() == []

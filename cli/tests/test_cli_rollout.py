@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import pytest
 
@@ -60,6 +62,8 @@ def test_exit_codes(toy, arguments, code):
         (["--dataset-opt", "m=3"], "--dataset-opt m"),
         (["--agent-opt", "cost=much"], "--agent-opt cost"),
         (["--dataset-opt", "twins=true"], "'task-1'"),
+        (["--dataset-opt", "raises=instances"], "failed in instances: OSError: the index is offline"),
+        (["--dataset-opt", "raises=content_hash"], "failed in content_hash: OSError: the task is offline"),
         (["--instance", "tosk-1"], "task-1"),
         (["--instance", "task-1", "--instance", "other"], "'other'"),
         (["--timeout", "soon"], "--timeout"),
@@ -81,6 +85,29 @@ def test_what_is_given_wrong_is_one_error_and_nothing_runs(toy, arguments, said)
     assert "Traceback" not in called.err
     assert not (toy.path / "runs").exists()
     assert toy.ran() == []
+
+
+CASES = """
+from toy import Dataset as Plain
+
+class Dataset(Plain):
+    def instances(self):
+        yield {"instance_id": "Task"}
+        yield {"instance_id": "task"}
+"""
+
+
+@pytest.mark.parametrize(("ignored", "code"), [(True, 2), (False, 0)])
+def test_ids_that_only_case_tells_apart_are_refused_where_the_disk_cannot(toy, monkeypatch, ignored, code):
+    from agentix.cli import plan
+
+    (toy.path / "cases.py").write_text(CASES)
+    monkeypatch.setattr(plan, "_ignores_case", lambda path: ignored)
+    plugins = ["--dataset", "./cases.py:Dataset", "--agent", "./toy.py:Agent", "--provider", "./toy.py:Provider"]
+    called = toy.rollout(plugins=plugins)
+    assert called.code == code
+    assert ("Task-Agent-1 and task-Agent-1 would have one directory" in called.err) == ignored
+    assert len(toy.ran()) == (0 if ignored else 2)
 
 
 def test_verbose_shows_the_traceback_of_an_error(toy):
@@ -172,6 +199,41 @@ def test_results_that_cannot_be_kept_stop_the_run(toy, monkeypatch):
     assert "No space left on device" in called.out
     assert "4 results, have 0" in called.out
     assert len(toy.ran()) < 4
+
+
+@pytest.fixture
+def full_disk(toy):
+    """Mounts a file system of so many KiB at `runs`."""
+    out = toy.path / "runs"
+    out.mkdir()
+
+    def mount(size: int) -> None:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "none", out], capture_output=True)
+        if done.returncode:
+            pytest.skip("no file system can be mounted")
+
+    yield mount
+    subprocess.run(["umount", out], capture_output=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a file system")
+def test_a_disk_that_is_full_from_the_start_is_named_and_nothing_runs(toy, full_disk):
+    full_disk(4)
+    called = toy.rollout("--id", "r")
+    assert called.code == 2
+    assert "runs/r: cannot be written: No space left on device" in called.err
+    assert toy.ran() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a file system")
+def test_a_disk_that_is_full_at_the_end_still_gives_a_summary(toy, full_disk):
+    full_disk(24)
+    called = toy.rollout("--id", "r", "--dataset-opt", "n=30")
+    assert called.code == 1
+    assert "could not be kept: [Errno 28] No space left on device" in called.out
+    assert "expected 30 results" in called.out
+    assert called.err == ""
+    assert not [*toy.path.glob("runs/r/.*.tmp")]
 
 
 def test_ids_of_any_shape_have_a_directory(toy):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -23,7 +24,7 @@ def hanging(toy):
     process.stdout.close()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_signal_ends_the_run_and_what_ran_runs_again_on_resume(toy, hanging, number, code, times):
     for _ in range(times):
@@ -39,6 +40,23 @@ def test_a_signal_ends_the_run_and_what_ran_runs_again_on_resume(toy, hanging, n
     resumed = toy.rollout("--id", "r", "--force")
     assert resumed.code == 0
     assert len(toy.lines("r")) == 4
+
+
+def test_under_nohup_a_terminal_that_goes_away_ends_nothing(toy):
+    fifo = toy.path / "working"
+    os.mkfifo(fifo)
+    process = toy.start(
+        *("--id", "r", "--dataset-opt", "n=1", "--agent-opt", f"counter={fifo}"),
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    # The agent waits for a reader, which is there only after the signal.
+    while not (toy.path / "runs/r/trials/task-0-Agent-1").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGHUP)
+    assert fifo.read_text() == "task-0\n"
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "1 resolved" in said
 
 
 def test_after_kill_9_the_next_run_takes_over(toy, hanging):

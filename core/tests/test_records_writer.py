@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import anyio
 import pytest
@@ -20,6 +21,7 @@ from agentix.records import (
     load_run,
 )
 from agentix.records import commit as commit_module
+from agentix.records import writer as writer_module
 
 pytestmark = pytest.mark.anyio
 
@@ -261,6 +263,31 @@ async def test_progress_is_replaced_whole(tmp_path):
         for done_count in (1, 2):
             await writer.write_progress({"done": done_count})
     assert json.loads((tmp_path / "progress.json").read_text()) == {"done": 2}
+
+
+async def test_progress_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_path, monkeypatch):
+    def full(path, data):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    with RunWriter(tmp_path, manifest()) as writer:
+        await writer.write_progress({"done": 1})
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", full)
+            with pytest.raises(OSError, match="No space"):
+                await writer.write_progress({"done": 2})
+    assert json.loads((tmp_path / "progress.json").read_text()) == {"done": 1}
+    assert not [*tmp_path.glob(".progress*")]
+
+
+async def test_a_run_that_cannot_be_begun_says_where(tmp_path, monkeypatch):
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writer_module, "write_file", full)
+    said = pytest.raises(RunError, match="r: cannot be written: No space left on device")
+    with RunWriter(tmp_path / "r", manifest()) as writer, said:
+        writer.begin(writer.plan(trials()))
 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a/b"])

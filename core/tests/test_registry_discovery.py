@@ -229,14 +229,17 @@ def test_an_absent_plugin_of_ours_says_what_to_install() -> None:
     assert "\n  pip install agentix-rollouts-harbor; installed: none" in out
 
 
-def test_damaged_metadata_hides_nobody_else(site: Path, run: Run) -> None:
+@pytest.mark.parametrize(
+    ("file", "content"), [("entry_points.txt", b"[agentix.agents]\nno equals sign here\n"), ("METADATA", b"\xff\xfe")]
+)
+def test_damaged_metadata_hides_nobody_else(site: Path, run: Run, file: str, content: bytes) -> None:
     info = write_agent(site, name="acme-damaged", agent="damaged")
-    (info / "entry_points.txt").write_text("[agentix.agents]\nno equals sign here\n")
+    (info / file).write_bytes(content)
     write_agent(site)
     good, problems = run("print(json.dumps([attempt('agent', 'mine'), snapshot().problems]))")
     assert good == "Mine"
     assert len(problems) == 1
-    assert "acme-damaged" in problems[0]
+    assert "acme" in problems[0] and "damaged" in problems[0]
 
 
 PROVIDER = '''

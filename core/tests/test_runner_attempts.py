@@ -138,7 +138,7 @@ async def test_events_tell_what_happens_in_order(is_async: bool) -> None:
     assert [(e.kind, e.attempt, e.phase) for e in events] == [
         ("trial_started", 1, None),
         *(("phase_started", 1, phase) for phase in phases),
-        ("attempt_failed", 1, None),
+        ("attempt_failed", 1, "score"),
         *(("phase_started", 2, phase) for phase in phases),
         ("trial_finished", 2, None),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from agentix.errors import (
@@ -16,7 +17,7 @@ from agentix.errors import (
     Unsupported,
     VerifierError,
 )
-from agentix.models import AgentResult, FailureCode, Limits, Rollout, TimeoutRule
+from agentix.models import AgentResult, FailureCode, Limits, Rollout, TimeoutRule, Usage
 from agentix.runner import run_rollouts
 from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider
 from agentix.testing.scripts import Action, die, fail, hang
@@ -215,6 +216,23 @@ async def test_a_result_that_tells_of_a_bad_end_counts_as_one(result: AgentResul
     assert (empty.ended, empty.agent_exit) == (ended, result.exit_code)
 
 
+@pytest.mark.parametrize(
+    ("info", "said"),
+    [
+        ({"stderr_tail": "no key\nset one"}, "exit code 1: no key set one"),
+        ({"stdout_tail": '{"api_error_status": 401}'}, 'exit code 1: {"api_error_status": 401}'),
+        ({"stderr_tail": "", "stdout_tail": "x" * 999 + "end"}, "xend"),
+        ({"stderr_tail": 3}, "exit code 1"),
+    ],
+)
+async def test_what_a_failed_agent_said_last_is_told(info: dict[str, Any], said: str) -> None:
+    agent = FakeAgent(result=AgentResult(exit_code=1, info=info))
+    (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=agent, provider=FakeProvider())
+    assert rollout.failure is not None
+    assert rollout.failure.message.endswith(said)
+    assert len(rollout.failure.message) < 300
+
+
 async def test_when_scoring_fails_too_the_ending_of_the_agent_is_still_told() -> None:
     (rollout,) = await run_rollouts(
         dataset=FakeDataset(1, on={"score": fail(BOOM)}),
@@ -257,9 +275,26 @@ async def test_an_agent_that_returns_what_it_has_when_it_is_stopped_is_measured(
     assert (rollout.reward, rollout.ended, rollout.patch) == (0.5, "timeout", "half")
 
 
-async def test_a_limit_that_the_agent_swallows_is_still_its_ending() -> None:
-    from agentix.models import Usage
+@pytest.mark.parametrize("kept", [AgentResult(patch="half", exit_code=3, usage=Usage(turns=2)), "not a result"])
+async def test_what_a_stopped_agent_had_kept_is_its_result(kept: Any) -> None:
+    class Keeping:
+        async def solve(self, sandbox: Any, instance: dict[str, Any], *, model: str | None, context: Any) -> Any:
+            context.keep(AgentResult(patch="too early"))
+            context.keep(kept)
+            await anyio.sleep_forever()
 
+    (rollout,) = await run_rollouts(
+        dataset=FakeDataset(1, score={"reward": 0.5}), agent=Keeping(), provider=FakeProvider(), limits=SHORT
+    )
+    assert rollout.ended == "timeout"
+    if isinstance(kept, AgentResult):
+        assert (rollout.reward, rollout.patch, rollout.agent_exit) == (0.5, "half", 3)
+        assert rollout.usage == Usage(turns=2)
+    else:
+        assert (rollout.patch, rollout.failure and rollout.failure.code) == ("", "AGENT_TIMEOUT")
+
+
+async def test_a_limit_that_the_agent_swallows_is_still_its_ending() -> None:
     class Swallowing:
         async def solve(self, sandbox: Any, instance: dict[str, Any], *, model: str | None, context: Any) -> Any:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import tracemalloc
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from agentix.errors import HostError
+from agentix.errors import HostError, SandboxGone
 from agentix.models import AgentResult, Limits
 from agentix.runner import SeenIds, run_rollouts
 from agentix.runner.pacing import PULSE_S, Pacer
-from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider
+from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider, right_patch
 from agentix.testing.scripts import fail, hang
 
 pytestmark = pytest.mark.anyio
@@ -60,12 +61,55 @@ async def test_an_agent_whose_own_tasks_fail_is_told_by_their_error() -> None:
     assert (rollout.failure.code, rollout.failure.detail) == ("HOST_ERROR", "model_api")
 
 
-async def test_a_sandbox_that_cannot_be_dialled_is_the_sandboxs_failure() -> None:
-    provider = FakeProvider(on={"dial": fail(HostError("refused"))})
-    (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=FakeAgent(work=touch), provider=provider)
+@pytest.mark.parametrize("error", [HostError("refused"), LookupError("no such tag"), OSError(5, "refused")])
+@pytest.mark.parametrize("user", ["dataset", "agent"])
+async def test_a_sandbox_that_cannot_be_dialled_is_the_sandboxs_failure(error: Exception, user: str) -> None:
+    class Touching(FakeDataset):
+        async def setup(self, sandbox: Any, instance: dict[str, Any]) -> bool:
+            await touch(sandbox, instance)
+            return True
+
+    provider = FakeProvider(on={"dial": fail(error)})
+    dataset = Touching(1) if user == "dataset" else FakeDataset(1)
+    (rollout,) = await run_rollouts(dataset=dataset, agent=FakeAgent(work=touch), provider=provider)
     assert rollout.failure is not None
-    assert rollout.failure.code == "HOST_ERROR"
+    assert (rollout.failure.code, rollout.failure.boundary) == ("HOST_ERROR", "sandbox")
+    assert rollout.failure.plugin == "fake"
+    assert str(error) in rollout.failure.message
     assert not provider.live
+
+
+async def test_an_agent_that_goes_on_calling_a_lost_sandbox_is_stopped() -> None:
+    provider = FakeProvider()
+    calls = 0
+
+    async def never_mind(sandbox: Any, instance: dict[str, Any]) -> None:
+        nonlocal calls
+        while calls < 50:
+            calls += 1
+            if calls == 6:
+                await provider.lose(sandbox)
+            with contextlib.suppress(Exception):
+                await sandbox.exec("true")
+
+    (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=FakeAgent(work=never_mind), provider=provider)
+    assert calls < 12
+    assert rollout.failure is not None
+    assert (rollout.failure.code, rollout.failure.detail) == ("HOST_ERROR", "sandbox_gone")
+    assert rollout.failure.boundary == "sandbox"
+
+
+async def test_an_agent_may_return_what_it_has_after_it_lost_its_sandbox() -> None:
+    provider = FakeProvider()
+
+    async def give_up(sandbox: Any, instance: dict[str, Any]) -> AgentResult:
+        await provider.lose(sandbox)
+        with contextlib.suppress(SandboxGone):
+            await sandbox.exec("true")
+        return AgentResult(patch=right_patch(instance))
+
+    (rollout,) = await run_rollouts(dataset=FakeDataset(1), agent=FakeAgent(work=give_up), provider=provider)
+    assert rollout.reward == 1.0
 
 
 async def test_a_sandbox_that_was_made_but_not_reached_nor_deleted_is_told() -> None:

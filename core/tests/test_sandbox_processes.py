@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -260,6 +262,16 @@ async def test_as_pid_1_it_reaps_and_kills_whatever_there_is() -> None:
     assert marked(mark) == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
+async def test_as_pid_1_it_cannot_be_ended_from_inside() -> None:
+    async with OwnPidNamespace().session(SandboxConfig()) as sandbox:
+        for number in set(signal.valid_signals()):
+            await sandbox.exec(["kill", f"-{int(number)}", "1"])
+        # A process with a supervisor that is gone is a child of PID 1.
+        await sandbox.exec("kill -9 $PPID; for i in $(seq 15); do kill -$i 1; done")
+        assert (await sandbox.exec("echo on")).text == "on\n"
+
+
 async def test_a_server_that_is_asked_to_end_takes_everything_with_it(sandbox: Sandbox) -> None:
     mark = f"903.{os.getpid()}"
     await sandbox.exec(f"env -i setsid -f sleep {mark}")
@@ -275,3 +287,29 @@ async def test_what_runs_besides_the_runtime_is_counted(sandbox: Sandbox) -> Non
     assert await sandbox.count_processes() == 2
     await sandbox.kill_all()
     assert await sandbox.count_processes() == 0
+
+
+HOST = """
+import os, sys, anyio
+from agentix.models import SandboxConfig
+from agentix.sandbox import HostProcessProvider
+
+async def main():
+    async with HostProcessProvider().session(SandboxConfig()) as sandbox:
+        sleep = f"sleep {sys.argv[1]}"
+        await sandbox.exec(f"mkdir -p a/b; touch a/b/c; (trap '' TERM HUP; {sleep}) & setsid {sleep} &")
+        print(sandbox.workdir, flush=True)
+        await sandbox.exec(sleep)
+
+anyio.run(main)
+"""
+
+
+async def test_a_host_that_is_killed_leaves_no_process_and_no_directory() -> None:
+    mark = f"904.{os.getpid()}"
+    async with await anyio.open_process([sys.executable, "-c", HOST, mark], stderr=None) as host:
+        assert host.stdout is not None
+        directory = (await host.stdout.receive()).decode().strip()
+        await until(lambda: len(marked(f"sleep\0{mark}")) >= 3)
+        host.kill()
+    await until(lambda: not marked(f"sleep\0{mark}") and not Path(directory).exists())

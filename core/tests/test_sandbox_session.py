@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -143,6 +144,37 @@ async def test_the_first_error_is_raised_and_the_later_one_is_told_with_it() -> 
     assert (unreleased.provider, unreleased.message) == ("host-process", "it will not go")
 
 
+async def test_a_deletion_that_fails_once_is_tried_again() -> None:
+    class Busy(Recording):
+        async def delete(self, sandbox_id: str) -> None:
+            self.steps.append("delete")
+            if self.steps.count("delete") == 1:
+                raise HostError("busy")
+            await HostProcessProvider.delete(self, sandbox_id)
+
+    provider = Busy(fail={"dial": HostError("no way in")}, eager=True)
+    with pytest.raises(HostError, match="no way in") as raised:
+        async with provider.session(SandboxConfig()):
+            pytest.fail("there is no sandbox")
+    assert provider.steps == ["create", "dial", "delete", "delete"]
+    assert await provider.list({}) == []
+    assert not hasattr(raised.value, "unreleased")
+
+
+async def test_a_deletion_that_keeps_failing_is_told_by_its_first_error() -> None:
+    class Refusing(Recording):
+        async def delete(self, sandbox_id: str) -> None:
+            self.steps.append("delete")
+            raise HostError(f"refused {self.steps.count('delete')}")
+
+    provider = Refusing()
+    async with provider.session(SandboxConfig()) as sandbox:
+        pass
+    assert sandbox.unreleased is not None
+    assert sandbox.unreleased.message == "refused 1"
+    await HostProcessProvider.delete(provider, sandbox.id)
+
+
 async def test_a_failed_deletion_does_not_lose_what_was_done() -> None:
     provider = Recording(fail={"delete": HostError("it will not go")})
     async with provider.session(SandboxConfig()) as sandbox:
@@ -221,3 +253,17 @@ async def test_sandboxes_are_listed_by_their_labels() -> None:
     async with provider.session(SandboxConfig(labels={"run": "r", "trial": "t"})) as sandbox:
         assert [info.id for info in await provider.list({"run": "r"})] == [sandbox.id]
         assert await provider.list({"run": "other"}) == []
+
+
+async def test_too_few_open_files_is_an_error_that_says_what_to_do() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    provider = HostProcessProvider()
+    async with provider.session(SandboxConfig()) as sandbox:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")), hard))
+        try:
+            with pytest.raises(HostError, match="ulimit -n"):
+                await sandbox.exec("true")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert (await sandbox.exec("true")).ok
+    assert sandbox.unreleased is None

@@ -16,9 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/*.md")]
 )
-READMES = sorted(
-    path for path in ROOT.glob("*/**/README.md") if ".venv" not in path.parts and "examples" not in path.parts
-)
+READMES = sorted(path for path in ROOT.glob("[a-z]*/**/README.md") if path not in PAGES)
 LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s]+)\)")
 
 

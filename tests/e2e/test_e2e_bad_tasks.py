@@ -97,3 +97,15 @@ def test_a_task_without_a_solution_is_an_env_failure_of_the_oracle(shop: Any) ->
     assert done.code == 3
     assert done.records[0]["failure_code"] == "ENV_FAILED"
     assert "solve.sh" in done.records[0]["failure_message"]
+
+
+def test_a_test_that_always_passes_or_never_does_is_seen_by_doing_nothing_and_by_the_solution(shop: Any) -> None:
+    shop.task("always", test="echo 1 > /logs/verifier/reward.txt")
+    shop.task("never", test="echo 0 > /logs/verifier/reward.txt")
+    shop.task("right")
+    nothing = shop.run("--agent", "nop", id="nothing")
+    assert {case: r["reward"] for case, r in nothing.by_case.items()} == {"always": 1.0, "never": 0.0, "right": 0.0}
+    solved = shop.run("--agent", "oracle", "--fail-under", "1", id="solved")
+    assert solved.code == 1
+    assert {case: r["reward"] for case, r in solved.by_case.items()} == {"always": 1.0, "never": 0.0, "right": 1.0}
+    assert "never-oracle-1: reward 0.0" in solved.out

@@ -15,9 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MEMBERS: list[str] = PROJECT["tool"]["uv"]["workspace"]["members"]
 
-# One worker builds the wheels for all of these tests.
-pytestmark = pytest.mark.xdist_group("packaging")
-
 NAMESPACES = {"agentix", "agentix/plugins", "agentix/providers"} | {
     f"agentix/plugins/{kind}" for kind in ("agents", "datasets", "steps", "transports")
 }

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentix.providers.local import LocalProvider
-from agentix.providers.local.lease import Lease, Leases
+from agentix.providers.local.lease import Lease, Leases, lease_folder
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -28,6 +28,7 @@ def cache() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AGENTIX_CACHE_DIR", str(folder))
         yield folder
+        shutil.rmtree(lease_folder(folder), ignore_errors=True)
     shutil.rmtree(folder)
 
 
@@ -50,7 +51,7 @@ def leftovers(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(Leases, "claim", claim_and_note)
     yield
-    assert [path.name for path in (cache / "local" / "leases").glob("*")] == []
+    assert [path.name for path in lease_folder(cache).glob("*")] == []
     assert [group for sandbox_id in ids for group in groups(sandbox_id)] == []
     assert processes() == []
 

@@ -49,6 +49,14 @@ async def test_only_its_own_processes_are_seen(provider: LocalProvider) -> None:
     assert not killed.ok
 
 
+async def test_root_inside_cannot_look_into_the_server(provider: LocalProvider) -> None:
+    script = "cat /proc/1/environ; ls /proc/1/fd; head -c 1 /proc/1/mem; readlink /proc/1/exe"
+    async with provider.session(SandboxConfig()) as sandbox:
+        result = await sandbox.exec(script)
+    assert result.text == ""
+    assert result.error_text.count("Permission denied") >= 3
+
+
 async def test_kernel_settings_cannot_be_written(provider: LocalProvider) -> None:
     before = panic_setting()
     script = "echo 77 > /proc/sys/kernel/panic; echo x > /proc/sysrq-trigger; mount -t tmpfs x /mnt; dmesg -c"

@@ -37,6 +37,25 @@ anyio.run(main)
 """
 
 
+INTERRUPTED = """
+import anyio, os, signal, sys
+from agentix.api import SandboxConfig
+from agentix.providers.local import LocalProvider
+
+async def main():
+    async with LocalProvider() as provider, provider.session(SandboxConfig(network="public")) as sandbox:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        await sandbox.exec("true")
+        for number in (signal.SIGINT, signal.SIGHUP):
+            os.killpg(0, number)
+        await anyio.sleep(0.2)
+        print((await sandbox.exec("echo on")).text)
+
+anyio.run(main)
+"""
+
+
 def started(program: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
 
@@ -99,6 +118,14 @@ async def test_a_sandbox_of_another_process_is_listed_and_deleted_by_id(provider
 
 
 @pytest.mark.usefixtures("leftovers")
+def test_what_a_terminal_sends_to_its_driver_reaches_no_sandbox() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, start_new_session=True, timeout=60, check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout == b"on\n\n"
+
+
 async def test_deleting_returns_when_it_is_gone_and_twice_is_no_error(provider: LocalProvider) -> None:
     info = await provider.create(SandboxConfig(memory_mb=64), await base_runtime())
     pids = [pid for pid, _ in provider._boxes[info.id].lease.processes]
@@ -116,7 +143,8 @@ async def test_a_cancelled_create_leaves_nothing(provider: LocalProvider) -> Non
     for deadline in (0, 0.002, 0.01):
         with anyio.move_on_after(deadline):
             info = await provider.create(SandboxConfig(), runtime)
-            await provider.delete(info.id)
+            with anyio.CancelScope(shield=True):
+                await provider.delete(info.id)
     assert provider._boxes == {}
 
 

@@ -126,9 +126,12 @@ def make_display(output: Output, *, quiet: bool, verbose: bool, plain: bool = Fa
 
 def event_line(event: Event) -> str:
     """One event with everything that identifies it."""
-    parts = [event.trial_id, event.kind.replace("_", " ")]
-    if event.attempt > 1:
-        parts.append(f"attempt {event.attempt}")
+    if event.kind == "attempt_failed":
+        parts = [event.trial_id, f"attempt {event.attempt} failed"]
+    else:
+        parts = [event.trial_id, event.kind.replace("_", " ")]
+        if event.attempt > 1:
+            parts.append(f"attempt {event.attempt}")
     if event.phase:
         parts.append(event.phase)
     if event.message:

@@ -39,9 +39,10 @@ def run_command(command: Callable[[], Any], arguments: Sequence[str], *, program
         return exit_codes.FAILED
     except Exception as error:
         # typer's own errors; their module differs between its versions.
-        if hasattr(error, "show") and hasattr(error, "exit_code"):
-            error.show()
-            return int(error.exit_code)
+        show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
+        if callable(show) and isinstance(code, int):
+            show()
+            return code
         _tell(error, f"{type(error).__name__}: {error}\n  This should not happen; -v shows where it did.", arguments)
         return exit_codes.FAILED
 

@@ -48,7 +48,7 @@ class Execution:
         board: Counts them.
         display: Shows them.
         hooks: Told about them.
-        signals: Where SIGINT and SIGTERM are heard.
+        signals: Where SIGINT, SIGTERM and SIGHUP are heard.
         n_concurrent: How many trials run at once.
         transform: Changes a rollout before it is kept.
     """
@@ -165,7 +165,8 @@ class Execution:
         log.info("%s ended: %s", record.trial_id, reason(record))
         for note in record.notes:
             log.info("%s note: %s", record.trial_id, note)
-        if self._queue.max_cost_usd is not None and self._queue.unknown == 1 and not record.usage:
+        unknown = record.usage is None or record.usage.cost_usd is None
+        if self._queue.max_cost_usd is not None and self._queue.unknown == 1 and unknown:
             self._say(f"{record.trial_id}: what it cost is unknown; trials like it do not count against --max-cost-usd")
         for note in self._hooks.call("agentix_record_written", record=record.to_data()):
             log.warning("%s", note)

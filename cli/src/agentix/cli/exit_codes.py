@@ -13,7 +13,8 @@ UNMEASURED = 3
 
 EPILOG = """Exit codes: 0 finished, and no trial is unmeasured for an ENV, HOST or VERIFIER reason; 1 stopped early,
 a step failed, a sandbox could not be removed, a result was lost, or the mean is below --fail-under; 2 usage; 3
-finished, but some trials are unmeasured for such a reason (--allow-failures makes it 0); 130 SIGINT; 143 SIGTERM."""
+finished, but some trials are unmeasured for such a reason (--allow-failures makes it 0); 129 SIGHUP; 130 SIGINT; 143
+SIGTERM."""
 
 
 def of_signal(number: int) -> int:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from agentix.cli.request import PluginRequest, RolloutRequest
-from agentix.errors import DatasetError, RunError
+from agentix.cli.fingerprint import plugin_use
+from agentix.cli.request import RolloutRequest
+from agentix.errors import AgentixError, DatasetError, RunError
 from agentix.interfaces import Agent, Dataset, HasContentHash, SandboxProvider
 from agentix.models import Trial, slug, trial_id
-from agentix.records import BundleUse, Manifest, PlannedInstance, PluginUse, Session, check_run_id
+from agentix.records import BundleUse, Manifest, PlannedInstance, Session, check_run_id
 from agentix.registry import label_of, load, plugins
-from agentix.registry.kinds import Kind
 from agentix.registry.references import FileRef, ModuleRef, parse_reference
 from agentix.runner import RUN_LABEL, TRIAL_LABEL
 
@@ -56,7 +56,14 @@ def make_plan(request: RolloutRequest) -> Plan:
     if getattr(agent, "deterministic", False) is True and count > 1 and not request.trials_explicit:
         notices.append(f"{request.agent.ref} runs once an instance, not {count} times: it is deterministic")
         count = 1
-    instances = request.selection.apply(dataset.instances())
+    with _blaming(dataset, "instances"):
+        instances = request.selection.apply(dataset.instances())
+    hashes = dataset if isinstance(dataset, HasContentHash) else None
+    with _blaming(dataset, "content_hash"):
+        planned = tuple(
+            PlannedInstance(id=i["instance_id"], sha256=None if hashes is None else hashes.content_hash(i))
+            for i in instances
+        )
     name = agent_name(request.agent.ref)
     run_id, path = _place(request, name)
     trials = tuple(
@@ -72,7 +79,6 @@ def make_plan(request: RolloutRequest) -> Plan:
         for index in range(1, count + 1)
     )
     _refuse_twins(trials, request.out)
-    hashes = dataset if isinstance(dataset, HasContentHash) else None
     versions = {
         "agentix-rollouts-core": version("agentix-rollouts-core"),
         "dataset": label_of(dataset),
@@ -83,9 +89,9 @@ def make_plan(request: RolloutRequest) -> Plan:
         versions["agent version"] = own
     manifest = Manifest(
         run_id=run_id,
-        dataset=_use("dataset", request.dataset),
-        agent=_use("agent", request.agent),
-        provider=_use("provider", request.provider),
+        dataset=plugin_use("dataset", request.dataset, dataset),
+        agent=plugin_use("agent", request.agent, agent),
+        provider=plugin_use("provider", request.provider, provider),
         model=request.model,
         bundle=bundle,
         trials=count,
@@ -93,10 +99,7 @@ def make_plan(request: RolloutRequest) -> Plan:
         limits=request.limits.model_dump(exclude_unset=True),
         timeouts={str(phase): rule for phase, rule in request.timeouts.items()},
         versions=versions,
-        instances=tuple(
-            PlannedInstance(id=i["instance_id"], sha256=None if hashes is None else hashes.content_hash(i))
-            for i in instances
-        ),
+        instances=planned,
         sessions=(Session(versions=versions),),
     )
     return Plan(
@@ -111,6 +114,20 @@ def make_plan(request: RolloutRequest) -> Plan:
         notices=tuple(notices),
         resume_with=f"--id {run_id}",
     )
+
+
+@contextmanager
+def _blaming(dataset: Dataset, method: str) -> Iterator[None]:
+    """Name the dataset in what its own code raises."""
+    try:
+        yield
+    except AgentixError:
+        raise
+    except Exception as error:
+        raise DatasetError(
+            f"the dataset {label_of(dataset)} failed in {method}: {type(error).__name__}: {error}",
+            hint="Nothing was run; -v shows where it failed.",
+        ) from error
 
 
 def default_provider() -> str:
@@ -131,12 +148,6 @@ def agent_name(ref: str) -> str:
     if isinstance(parsed, ModuleRef):
         return parsed.module.rpartition(".")[2] if parsed.attr == "agent" else parsed.attr
     return parsed.name
-
-
-def _use(kind: Kind, request: PluginRequest) -> PluginUse:
-    parsed = parse_reference(kind, request.ref, where=f"--{kind}")
-    digest = hashlib.sha256(parsed.path.read_bytes()).hexdigest() if isinstance(parsed, FileRef) else None
-    return PluginUse.of(request.ref, request.options, sha256=digest)
 
 
 def _bundle(ref: str) -> BundleUse:

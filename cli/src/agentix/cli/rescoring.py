@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentix.cli import exit_codes
+from agentix.cli.fingerprint import plugin_use
 from agentix.cli.locate import locate
 from agentix.cli.output import Output
 from agentix.cli.plan import Plan
@@ -174,9 +175,9 @@ def _plan(
         ),
         manifest=Manifest(
             run_id=run_id,
-            dataset=PluginUse.of(dataset_use.ref, dataset_use.options),
+            dataset=plugin_use("dataset", dataset_use, dataset),
             agent=manifest.agent,
-            provider=PluginUse.of(provider_use.ref, provider_use.options),
+            provider=plugin_use("provider", provider_use, provider),
             model=manifest.model,
             bundle=manifest.bundle,
             versions=versions,

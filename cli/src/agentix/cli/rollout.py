@@ -185,7 +185,7 @@ def rollout(
         selection=Selection(patterns=tuple(instance or ()), sample=sample, seed=seed, limit=limit),
         max_cost_usd=_positive(max_cost_usd, "--max-cost-usd"),
         stop_after=stop_after or None,
-        fail_under=fail_under,
+        fail_under=_finite(fail_under, "--fail-under"),
         allow_failures=allow_failures,
         dry_run=dry_run,
         json=json,
@@ -219,6 +219,16 @@ def _timeouts(
         if rule != TimeoutRule():
             rules[phase] = rule
     return rules  # type: ignore[return-value]
+
+
+def _finite(value: float | None, where: str) -> float | None:
+    import math
+
+    from agentix.errors import ConfigError
+
+    if value is not None and not math.isfinite(value):
+        raise ConfigError(f"{value} is not a finite number", where=where)
+    return value
 
 
 def _positive(value: float | None, where: str) -> float | None:

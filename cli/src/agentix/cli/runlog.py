@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 log = logging.getLogger("agentix.run")
@@ -37,4 +37,6 @@ def logging_to(path: Path, *, verbose: bool = False) -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-        handler.close()
+        # It hands on what it holds, which the disk may refuse.
+        with suppress(OSError):
+            handler.close()

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as events, from the start of a run to its last word."""
+"""SIGINT, SIGTERM and SIGHUP as events, from the start of a run to its last word."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import FrameType, TracebackType
 
 import anyio
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalLatch:
-    """While it is open, both signals do nothing but tell whoever iterates.
+    """While it is open, the signals do nothing but tell whoever iterates.
 
     A signal handler of the event loop ends with the loop, and then the same signal, sent once more, would kill
     the process while it is still writing its summary. This outlives the loop.
@@ -31,7 +31,9 @@ class SignalLatch:
         # The byte is written at once by whichever thread gets the signal, so it also wakes a waiting loop.
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
-            self._before[number] = signal.signal(number, self._nothing)
+            # Under nohup, a terminal that goes away is meant to change nothing.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._nothing)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

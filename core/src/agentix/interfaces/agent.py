@@ -93,6 +93,12 @@ class RolloutContext:
     signal: Signal = field(default_factory=Signal)
     usage: Usage = field(default_factory=Usage)
     """What was reported to `spend` so far."""
+    kept: AgentResult | None = None
+    """What was last handed to `keep`."""
+
+    def keep(self, result: AgentResult) -> None:
+        """Leave a result that stands where a limit stops the agent before it returns one; the last one counts."""
+        self.kept = result
 
     def spend(self, usage: Usage) -> None:
         """Report tokens, cost, turns or tool calls as they happen.

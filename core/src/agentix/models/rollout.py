@@ -23,6 +23,7 @@ class AgentResult:
     usage: Usage | None = None
     ended: Ended | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+    """Anything more; the end of `stderr_tail`, else of `stdout_tail`, is quoted where the agent ended with an error."""
 
 
 @dataclass(frozen=True)

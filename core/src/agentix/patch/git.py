@@ -75,6 +75,7 @@ class Scratch:
                 check=False,
                 env=env,
                 cwd=self.work_tree if work_tree else self.path,
+                start_new_session=True,  # Ctrl-C in a terminal is not for it
             )
         except FileNotFoundError as error:
             if shutil.which("git") is None:

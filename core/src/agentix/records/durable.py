@@ -54,8 +54,13 @@ def write_file(path: Path, data: bytes) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a whole file that readers see old or new, never half; it need not survive a power cut."""
     temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temp.write_bytes(data)
-    temp.replace(path)
+    try:
+        temp.write_bytes(data)
+        temp.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temp.unlink()
+        raise
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform as this_platform
 import re
 import socket
@@ -18,7 +19,7 @@ from agentix.records.plain import clean_text, dump_pretty, plain
 from agentix.records.record import utc_now
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
-_SECRET = re.compile(r"(^|_)(api_?key|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
+_SECRET = re.compile(r"(^|[_-])(api_?key|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
 
 
 class PluginUse(BaseModel):
@@ -29,13 +30,25 @@ class PluginUse(BaseModel):
     ref: str
     options: dict[str, Any] = Field(default_factory=dict)
     sha256: str | None = None
-    """Of the file that the reference names, where it names one."""
+    """Of the source that the reference names, where no version tells it apart."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """Hashes of the files that options name."""
 
     @classmethod
-    def of(cls, ref: str, options: Mapping[str, Any] | None = None, *, sha256: str | None = None) -> PluginUse:
-        """A use whose secret options are kept as a digest only: enough to see that one changed."""
-        kept = {k: _digest(v) if _SECRET.search(k) else plain(v) for k, v in (options or {}).items()}
-        return cls(ref=ref, options=kept, sha256=sha256)
+    def of(
+        cls,
+        ref: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        sha256: str | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> PluginUse:
+        """A use whose secret options are kept as a digest only: enough to see that one changed.
+
+        An option that is a mapping, or JSON text of one, is secret where a key of it is.
+        """
+        kept = {k: _digest(v) if _is_secret(k, v) else plain(v) for k, v in (options or {}).items()}
+        return cls(ref=ref, options=kept, sha256=sha256, files=dict(files or {}))
 
 
 class BundleUse(BaseModel):
@@ -193,6 +206,23 @@ class Manifest(BaseModel):
         return sum(i.trials or self.trials for i in self.instances)
 
 
+def _is_secret(key: str, value: object) -> bool:
+    if _SECRET.search(key):
+        return True
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return False
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, Mapping):
+        return any(_is_secret(str(inner), item) for inner, item in value.items())
+    if isinstance(value, list | tuple):
+        return any(_is_secret("", item) for item in value)
+    return False
+
+
 def _digest(value: object) -> str:
     return "sha256:" + hashlib.sha256(str(value).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
@@ -207,6 +237,9 @@ def _use_changes(name: str, old: PluginUse, new: PluginUse) -> Iterator[str]:
     if old.ref == new.ref:
         yield from _changes(f"{name} sha256", (old.sha256 or "")[:12] or None, (new.sha256 or "")[:12] or None)
         yield from _map_changes(f"{name} option", old.options, new.options)
+        # A file that was not there before is one that the plugin writes.
+        for key in sorted({*old.files} & {*new.files}):
+            yield from _changes(f"{name} option {key} sha256", old.files[key][:12], new.files[key][:12])
 
 
 def _map_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +23,14 @@ from agentix.records.record import Record, utc_now
 from agentix.records.scan import Scan
 from agentix.records.state import ResumePlan, RunState
 from agentix.records.trial_files import set_aside, trial_files
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{root}: cannot be written: {error.strerror or error}") from error
 
 
 class RunWriter:
@@ -52,11 +61,9 @@ class RunWriter:
         self._open(force=force)
 
     def _open(self, *, force: bool) -> None:
-        try:
+        with _writing(self.layout.root):
             self.layout.trials.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(Owner.this_process(utc_now()))
-        except OSError as error:
-            raise RunError(f"{self.layout.root}: cannot be written: {error.strerror or error}") from error
         try:
             if self._lock.taken_over is not None:
                 self.notices.append(f"taken over from {self._lock.taken_over}, which ended without saying so")
@@ -102,7 +109,14 @@ class RunWriter:
         """Repair the files, set earlier results of what runs again aside and note the session.
 
         A finished run, of which nothing is run again, is left byte for byte as it is.
+
+        Raises:
+            RunError: The directory cannot be written.
         """
+        with _writing(self.layout.root):
+            self._begin(plan, n_concurrent)
+
+    def _begin(self, plan: ResumePlan, n_concurrent: int) -> None:
         state, old = self.state, self.state.manifest
         self._repair_results(without=frozenset(plan.retried))
         again = {*plan.retried, *(trial.trial_id for trial in plan.run), *state.rerun}

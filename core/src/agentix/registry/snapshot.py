@@ -95,4 +95,4 @@ def _place(dist: Distribution) -> str:
     try:
         return str(dist.locate_file("")) + f" ({dist.metadata['Name']})"
     except Exception:  # the metadata is what is damaged
-        return repr(dist)
+        return str(getattr(dist, "_path", dist))

@@ -41,14 +41,13 @@ async def run_trial(setting: Setting, trial: Trial, tasks: TaskGroup) -> Rollout
         notes += setting.hooks.call("agentix_trial_started", trial=trial)
     attempt = 1
     while True:
-        rollout = await _attempt(setting, trial, attempt, tasks)
+        rollout, phase = await _attempt(setting, trial, attempt, tasks)
         unreleased += rollout.unreleased
         failure = rollout.failure
         if failure is None or failure.code not in setting.retry_on or attempt == setting.max_attempts:
             break
-        said = f"attempt {attempt} failed: {one_line(failure)}"
-        _emit(setting, trial, "attempt_failed", attempt=attempt, message=said)
-        notes += [*rollout.notes, said]
+        _emit(setting, trial, "attempt_failed", attempt=attempt, phase=phase, message=one_line(failure))
+        notes += [*rollout.notes, f"attempt {attempt} failed: {one_line(failure)}"]
         attempt += 1
     rollout = dataclasses.replace(
         rollout,
@@ -64,18 +63,20 @@ async def run_trial(setting: Setting, trial: Trial, tasks: TaskGroup) -> Rollout
     return dataclasses.replace(rollout, notes=(*rollout.notes, *more)) if more else rollout
 
 
-async def _attempt(setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup) -> Rollout:
+async def _attempt(setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup) -> tuple[Rollout, str | None]:
+    """The rollout of one attempt and the phase in which it failed, if it did in one."""
     try:
         with boundary("host"):
             return await _attempted(setting, trial, attempt, tasks)
     except TrialError as error:
         failure = failure_of(error)
-        return Rollout(
+        failed = Rollout(
             trial.instance_id, error=one_line(failure), trial_id=trial.trial_id, index=trial.index, failure=failure
         )
+        return failed, None
 
 
-async def _attempted(setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup) -> Rollout:
+async def _attempted(setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup) -> tuple[Rollout, str | None]:
     log_dir = _log_dir(setting, trial, attempt)
     instance = _own_copy(trial)
     with boundary("dataset", plugin=setting.roles.dataset):
@@ -97,15 +98,15 @@ async def _attempted(setting: Setting, trial: Trial, attempt: int, tasks: TaskGr
         told=setting.told,
         bundle=setting.bundle,
     )
-    score, failed = None, None
+    score, failed, phase = None, None, None
     try:
         with boundary("host"):
             score = await drive(setting.roles, flow)
     except TrialError as error:
-        failed = error
+        failed, phase = error, phases.latest
     await flow.close_all()
     rollout = rollout_of(flow, score, failed, phases=phases.seconds, version=setting.roles.agent_version)
-    return _kept(flow, rollout)
+    return _kept(flow, rollout), phase
 
 
 def _kept(flow: AttemptFlow, rollout: Rollout) -> Rollout:

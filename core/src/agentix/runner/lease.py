@@ -86,8 +86,7 @@ class Lease:
         build_s = self._config.build_timeout_s if isinstance(self._config.image, ImageBuild) else None
         create_s = self._phases.limit("create", task_s=build_s)
         teardown_s = self._phases.limit("teardown") or self._phases.limits.teardown_s
-        if self._phases.started is not None:
-            self._phases.started("create")
+        self._phases.begin("create")
         scope = self._scope
         if create_s is not None:
             scope.deadline = anyio.current_time() + create_s

@@ -41,6 +41,8 @@ class Phases:
             if limits is not None and limits.model_fields_set:
                 self.limits = self.limits.merged(limits)
         self.seconds: dict[str, float] = {}
+        self.latest: str | None = None
+        """The phase that began last."""
         self.started = started
         self._explicit = frozenset[str]() if run is None else run.model_fields_set
         self._rules = rules or {}
@@ -78,6 +80,12 @@ class Phases:
         limit = self.limit(phase, task_s=task_s)
         return RunningPhase(self, phase, limit, error, f"{phase}_timeout" if detail is None else detail, name or phase)
 
+    def begin(self, phase: Phase) -> None:
+        """Tell that a phase begins."""
+        self.latest = phase
+        if self.started is not None:
+            self.started(phase)
+
     def add(self, phase: Phase, seconds: float) -> None:
         """Count time that was spent in a phase."""
         self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
@@ -112,8 +120,7 @@ class RunningPhase:
         return self._scope is not None and self._scope.cancel_called
 
     def __enter__(self) -> RunningPhase:
-        if self._phases.started is not None:
-            self._phases.started(self._phase)
+        self._phases.begin(self._phase)
         self._started = time.perf_counter()
         if self._limit is not None:
             self._scope = anyio.CancelScope(deadline=anyio.current_time() + self._limit)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
+
+import anyio
 
 from agentix.errors import AgentFailed, AgentTimeout, LimitReached, SandboxGone, TrialError
 from agentix.interfaces import RolloutContext, Signal
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
 
 _NO_USAGE = Usage()
+_SAID_CHARS = 200
 _ENDINGS: frozenset[str] = frozenset(get_args(Ended))
 
 
@@ -93,11 +97,14 @@ async def run_agent(
         with (
             boundary("agent", plugin=roles.agent),
             phases.phase("agent", AgentTimeout, task_s=timeout_s, detail="") as phase,
+            _ending_with(sandbox),
         ):
             result = _checked(await roles.agent.solve(sandbox, instance, model=trial.model, **options))
         expired = phase.expired
     except TrialError as exc:
         error = exc
+        if context is not None and context.kept is not None:
+            result = _kept(context.kept)
     result = _with_usage(result, context)
     if error is None:
         reached = None if context is None else context.signal.reason
@@ -112,6 +119,19 @@ async def run_agent(
         error = failed
     fatal = error.code in (FailureCode.HOST_ERROR, FailureCode.ENV_FAILED)
     return Solved(result=result, ended=_ending(error), error=error, stopped=True, fatal=fatal)
+
+
+@contextmanager
+def _ending_with(sandbox: Sandbox) -> Iterator[None]:
+    """Stop an agent that hands the loss of its sandbox to its model as one more answer, and so on for ever."""
+    with anyio.CancelScope() as scope:
+        sandbox.on_ignored = scope.cancel
+        try:
+            yield
+        finally:
+            sandbox.on_ignored = None
+    if scope.cancelled_caught:
+        raise SandboxGone("the sandbox was lost while the agent worked, and the agent went on calling it")
 
 
 def _with_agent_s(limits: Limits, seconds: float | None) -> Limits:
@@ -133,6 +153,14 @@ def _checked(result: object) -> AgentResult:
     if result.ended is not None and result.ended not in _ENDINGS:
         raise AgentFailed(f"the agent ended with {result.ended!r}, which is none of {sorted(_ENDINGS)}")
     return result
+
+
+def _kept(result: object) -> AgentResult:
+    """What a stopped agent left; something malformed must not hide why it was stopped."""
+    try:
+        return _checked(result)
+    except AgentFailed:
+        return AgentResult()
 
 
 def _with_usage(result: AgentResult, context: RolloutContext | None) -> AgentResult:
@@ -157,11 +185,18 @@ def _returned(
         error = AgentTimeout("the agent timed out" if limit is None else f"agent exceeded its limit of {limit:g} s")
     elif ended == "agent_error":
         code = "an error" if result.exit_code is None else f"exit code {result.exit_code}"
-        error = AgentFailed(f"the agent ended with {code}")
+        said = _last_words(result)
+        error = AgentFailed(f"the agent ended with {code}: {said}" if said else f"the agent ended with {code}")
     else:
         error = LimitReached(ended)
     boundary("agent", plugin=agent).mark(error)
     return Solved(result=result, ended=ended, error=error, stopped=ended != "agent_error")
+
+
+def _last_words(result: AgentResult) -> str:
+    said = result.info.get("stderr_tail") or result.info.get("stdout_tail")
+    text = " ".join(said.split()) if isinstance(said, str) else ""
+    return text if len(text) <= _SAID_CHARS else f"…{text[1 - _SAID_CHARS :]}"
 
 
 def _ending(error: TrialError) -> Ended:

@@ -3,12 +3,11 @@
 Standard library only, and of that only modules written in C: a sandbox starts as fast as its interpreter does.
 """
 
-from __future__ import annotations
-
-SERVER_ARGS: tuple[str, ...] = ("-c", "from agentix.runtime.server import main; main()")
+SERVER_ARGS: tuple[str, ...] = ("-c", "from agentix.runtime.start import main; main()")
 """Appended to an interpreter with its flags, this starts the server.
 
-`--fd N` after it is an inherited connected stream socket to speak on; `--stdio` speaks on stdin and stdout. After that
+`--fd N` after it is an inherited connected stream socket to speak on, and `--remove PATH` after that a directory to
+remove at the end, so that none stays behind where the host is killed. `--stdio` speaks on stdin and stdout. After that
 may stand a directory, a program and its arguments, to be started once the host has said hello: an image's entrypoint.
 """
 

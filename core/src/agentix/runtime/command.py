@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
+import posix
 import sys
-import termios
 
 from agentix.runtime import wire
 from agentix.runtime.call import Call
@@ -52,14 +50,14 @@ class Command(Call):
             theirs = open_ends(opened, stdin=options["stdin"])
             if owner:
                 for fd in set(theirs) - {-1}:
-                    os.fchown(fd, *owner)
+                    posix.fchown(fd, *owner)
             self.supervisor: Handle = server.supervisors.start(self, spec, theirs)
         except BaseException:
             for fd in opened:
-                os.close(fd)
+                posix.close(fd)
             raise
         for fd in set(theirs) - {-1}:
-            os.close(fd)
+            posix.close(fd)
         keep = options["keep"]
         channels = (wire.STDOUT,) if options["pty"] else (wire.STDOUT, wire.STDERR)
         self._outputs = [
@@ -74,23 +72,26 @@ class Command(Call):
     def _open_pipes(self, opened: list[int], *, stdin: bool) -> list[int]:
         self._writing, read = -1, -1
         if stdin:
-            read, self._writing = os.pipe2(os.O_CLOEXEC)
+            read, self._writing = posix.pipe2(posix.O_CLOEXEC)
             opened += [read, self._writing]
-        stdout, out = os.pipe2(os.O_CLOEXEC)
+        stdout, out = posix.pipe2(posix.O_CLOEXEC)
         opened += [stdout, out]
-        stderr, err = os.pipe2(os.O_CLOEXEC)
+        stderr, err = posix.pipe2(posix.O_CLOEXEC)
         opened += [stderr, err]
         self._reading = [stdout, stderr]
         return [read, out, err]
 
     def _open_terminal(self, opened: list[int], *, stdin: bool) -> list[int]:
-        ours, theirs = os.openpty()
+        import fcntl
+        import termios
+
+        ours, theirs = posix.openpty()
         opened += [ours, theirs]
         fcntl.ioctl(ours, termios.TIOCSWINSZ, _TERMINAL_SIZE)
         self._reading = [ours]
         self._writing = -1
         if stdin:
-            self._writing = os.dup(ours)
+            self._writing = posix.dup(ours)
             opened.append(self._writing)
         return [-1, theirs, theirs]
 
@@ -163,7 +164,7 @@ class Command(Call):
 
     def _fail_to_start(self, error: dict[str, Any]) -> None:
         code = error["errno"] or errno.EIO
-        message = os.strerror(code)
+        message = posix.strerror(code)
         if error["doing"] == "user":
             message = f"the runtime could not become the user: {message}"
         elif not error["path"]:

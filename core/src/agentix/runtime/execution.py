@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import posix
 
 from agentix.runtime import users
 from agentix.runtime.command import Command
@@ -35,12 +35,12 @@ def start(server: Server, number: int, arguments: dict[str, Any]) -> Command:
     command = arguments["command"]
     if isinstance(command, bytes):
         program = _find(b"bash", path) or _find(b"sh", path)
-        argv = [os.path.basename(program) if program else b"sh", b"-c", command]
+        argv = [program.rpartition(b"/")[2] if program else b"sh", b"-c", command]
         programs = [program] if program else []
     else:
         argv = command
         name = argv[0]
-        programs = [name] if b"/" in name else [os.path.join(directory or b".", name) for directory in path]
+        programs = [name] if b"/" in name else [_below(directory, name) for directory in path]
     switch = not user.is_current
     spec = {
         "argv": argv,
@@ -76,7 +76,11 @@ def environment(
 
 def _find(name: bytes, path: list[bytes]) -> bytes | None:
     for directory in (*path, *_SHELL_DIRECTORIES):
-        candidate = os.path.join(directory, name)
-        if directory and os.access(candidate, os.X_OK):
+        candidate = _below(directory, name)
+        if directory and posix.access(candidate, posix.X_OK):
             return candidate
     return None
+
+
+def _below(directory: bytes, name: bytes) -> bytes:
+    return (directory or b".") + b"/" + name

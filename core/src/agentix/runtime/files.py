@@ -169,12 +169,13 @@ def remove(task: Task, path: bytes) -> Work:
     if not stat.S_ISDIR(mode):
         os.unlink(path)
         return
-    for count, _ in enumerate(_remove_tree(path)):
+    for count, _ in enumerate(remove_tree(path)):
         if count % _ENTRIES_A_TURN == 0:
             yield None
 
 
-def _remove_tree(path: bytes) -> Iterator[None]:
+def remove_tree(path: bytes) -> Iterator[None]:
+    """Remove a directory and all below it, one entry a step."""
     # Directories are opened without following links, so that nothing outside can be put in the way.
     parent = os.open(os.path.dirname(path.rstrip(b"/")) or b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

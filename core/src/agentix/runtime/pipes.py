@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
+import posix
 import select
 import sys
-import termios
-from typing import TYPE_CHECKING
 
 from agentix.runtime import wire
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agentix.runtime.command import Command
     from agentix.runtime.kept import Kept
@@ -37,7 +35,7 @@ class Output:
         self._hung_up = False
         self._over = False
         self._tail: memoryview | None = None
-        os.set_blocking(fd, False)
+        posix.set_blocking(fd, False)
         self._server.watch(fd, select.EPOLLIN | (0 if kept is not None else select.EPOLLONESHOT), self._readable)
 
     def _readable(self, events: int) -> None:
@@ -56,7 +54,7 @@ class Output:
         if self._closed or self._hung_up or most <= 0:
             return b""
         try:
-            piece = os.read(self._fd, most)
+            piece = posix.read(self._fd, most)
         except BlockingIOError:
             return b""
         except OSError:
@@ -89,6 +87,16 @@ class Output:
             # What was written to a terminal arrives a moment later, and its end tells when all of it has.
             self._server.later(_TERMINAL_DRAIN_S, self._terminal_drained)
             return
+        if nobody_left and self._kept is not None:
+            # Whoever could write is gone: mostly this finds the end, and nothing has to be asked for.
+            for _ in range(_READS_A_TURN):
+                if not self._read(wire.CHUNK):
+                    break
+            if self._closed:
+                return
+        import fcntl
+        import termios
+
         waiting = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
         self._remaining = int.from_bytes(waiting, sys.byteorder)
         if self._kept is not None:
@@ -154,7 +162,7 @@ class Output:
     def _discard(self) -> None:
         for _ in range(_READS_A_TURN):
             try:
-                piece = os.read(self._fd, wire.CHUNK)
+                piece = posix.read(self._fd, wire.CHUNK)
             except BlockingIOError:
                 return
             except OSError:
@@ -167,7 +175,7 @@ class Output:
         if not self._closed:
             self._closed = True
             self._server.unwatch(self._fd)
-            os.close(self._fd)
+            posix.close(self._fd)
             self._server.wake(self._command)
 
 
@@ -183,7 +191,7 @@ class Input:
         self._ended = False
         self._closed = False
         self._last = b"\n"
-        os.set_blocking(fd, False)
+        posix.set_blocking(fd, False)
         self._server.watch(fd, 0, self._writable)
         self._armed = False
 
@@ -205,7 +213,7 @@ class Input:
         if not self._closed:
             self._closed = True
             self._server.unwatch(self._fd)
-            os.close(self._fd)
+            posix.close(self._fd)
             self._command.consumed(len(self._pending))
             self._pending.clear()
 
@@ -218,7 +226,7 @@ class Input:
     def _flush(self) -> None:
         while self._pending and not self._closed:
             try:
-                written = os.write(self._fd, self._pending[: wire.CHUNK])
+                written = posix.write(self._fd, self._pending[: wire.CHUNK])
             except BlockingIOError:
                 self._arm(True)
                 return
@@ -235,7 +243,7 @@ class Input:
             if self._terminal:
                 # A terminal's end of input is a character, which on an unfinished line only flushes that line.
                 try:
-                    os.write(self._fd, b"\x04" if self._last == b"\n" else b"\x04\x04")
+                    posix.write(self._fd, b"\x04" if self._last == b"\n" else b"\x04\x04")
                 except OSError:
                     pass
             self.close()

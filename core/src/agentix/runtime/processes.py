@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,26 +38,26 @@ def prctl(option: int, value: int) -> None:
     address = _ctypes.dlsym(program, "prctl")
     if CFunction(address)(option, value, 0, 0, 0) != 0:
         code = _ctypes.get_errno()
-        raise OSError(code, f"prctl({option}): {os.strerror(code)}")
+        raise OSError(code, f"prctl({option}): {posix.strerror(code)}")
 
 
 def snapshot() -> dict[int, tuple[int, str]]:
     """Parent and state of every process that can be seen, by pid."""
     found = {}
-    for name in os.listdir("/proc"):
+    for name in posix.listdir("/proc"):
         if not name.isdigit():
             continue
         try:
-            fd = os.open(f"/proc/{name}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            fd = posix.open(f"/proc/{name}/stat", posix.O_RDONLY | posix.O_CLOEXEC)
         except OSError:
             continue
         try:
             # The name in parentheses may hold anything, so the fields are those after the last one.
-            state, parent = os.read(fd, 1024).rpartition(b")")[2].split(None, 2)[:2]
+            state, parent = posix.read(fd, 1024).rpartition(b")")[2].split(None, 2)[:2]
         except (OSError, ValueError):
             continue
         finally:
-            os.close(fd)
+            posix.close(fd)
         found[int(name)] = int(parent), state.decode("ascii", "replace")
     return found
 
@@ -89,7 +89,7 @@ def send(pids: Iterable[int], signal: int) -> None:
     """Send a signal to each process that still exists and may be signalled."""
     for pid in pids:
         try:
-            os.kill(pid, signal)
+            posix.kill(pid, signal)
         except OSError:
             continue
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import _socket
-import os
+import posix
 import select
 import sys
 import time
 from _collections import deque  # type: ignore[import-not-found]
-from _heapq import heappop, heappush
 
 from agentix.runtime import processes, wire
 from agentix.runtime.call import Call
@@ -30,11 +29,12 @@ if TYPE_CHECKING:
 CONGESTED = 1 << 19
 """With so many bytes waiting to be sent, nobody reads more from files and pipes."""
 
-_RECEIVE = 1 << 18
+_RECEIVE, _RECEIVE_MORE = 1 << 16, 1 << 18
 _BURST = 1 << 18
 _END_S = 5.0
 _KILL_ALL_S = 10.0
 _SWEEP_S = 0.003
+_QUICK_REAPS, _QUICK_S = 6, 0.0003
 _LONGEST_S = 3600.0
 
 
@@ -47,7 +47,7 @@ class Server:
     """
 
     def __init__(self, stream: _socket.socket | Stdio, *, entrypoint: Sequence[str] = ()) -> None:
-        self.pid = os.getpid()
+        self.pid = posix.getpid()
         self.calls: dict[int, Call] = {}
         self.settings: dict[str, Any] = {}
         self.worker: Worker | None = None
@@ -55,20 +55,22 @@ class Server:
         self._entrypoint = entrypoint
         self._entrypoint_pid = 0
         self._reader = wire.FrameReader(wire.FROM_HOST)
+        self._room = _RECEIVE
         self._out: deque[bytes] = deque()
         self._waiting = 0
         self._writing = False
         self._woken: dict[Call, None] = {}
         self._soon: list[Callable[[], None]] = []
         self._timers: list[list[Any]] = []
-        self._count = 0
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._epoll = select.epoll()
         self._over = False
-        wakeup, written = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        wakeup, written = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         _signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
-        _signal.signal(_signal.SIGTERM, self._terminated)
+        if self.pid != 1:
+            # Without a handler PID 1 gets no signal from inside its namespace: nothing there can end it.
+            _signal.signal(_signal.SIGTERM, self._terminated)
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         self._wakeup = wakeup
         self.watch(wakeup, select.EPOLLIN, self._reap)
@@ -102,14 +104,17 @@ class Server:
 
     def later(self, seconds: float, function: Callable[[], None]) -> list[Any]:
         """Call a function after some time."""
-        self._count += 1
-        timer = [time.monotonic() + seconds, self._count, function]
-        heappush(self._timers, timer)
+        timer = [time.monotonic() + seconds, function]
+        # Few wait at a time: loading the module for heaps would cost more than it saves.
+        at = len(self._timers)
+        while at and self._timers[at - 1][0] > timer[0]:
+            at -= 1
+        self._timers.insert(at, timer)
         return timer
 
     def forget(self, timer: list[Any]) -> None:
         """Do not call a timer's function."""
-        timer[2] = None
+        timer[1] = None
 
     @property
     def congested(self) -> bool:
@@ -145,13 +150,13 @@ class Server:
     def _timeout(self) -> float:
         if self._woken and not self.congested:
             return 0
-        while self._timers and self._timers[0][2] is None:
-            heappop(self._timers)
+        while self._timers and self._timers[0][1] is None:
+            self._timers.pop(0)
         return min(max(0.0, self._timers[0][0] - time.monotonic()), _LONGEST_S) if self._timers else -1
 
     def _run_timers(self) -> None:
-        while self._timers and (self._timers[0][2] is None or self._timers[0][0] <= time.monotonic()):
-            function = heappop(self._timers)[2]
+        while self._timers and (self._timers[0][1] is None or self._timers[0][0] <= time.monotonic()):
+            function = self._timers.pop(0)[1]
             if function is not None:
                 function()
 
@@ -201,7 +206,7 @@ class Server:
         if not events & ~select.EPOLLOUT:
             return
         try:
-            received = self._stream.recv(_RECEIVE)
+            received = self._stream.recv(self._room)
         except BlockingIOError:
             return
         except OSError:
@@ -209,6 +214,8 @@ class Server:
         if not received:
             self._over = True
             return
+        if len(received) == self._room:
+            self._room = _RECEIVE_MORE
         for kind, number, payload in self._reader.feed(received):
             self._dispatch(kind, number, payload)
 
@@ -239,8 +246,8 @@ class Server:
         return {
             "protocol": wire.PROTOCOL,
             "pid": self.pid,
-            "uid": os.geteuid(),
-            "uname": list(os.uname()),
+            "uid": posix.geteuid(),
+            "uname": list(posix.uname()),
             "python": sys.version.partition(" ")[0],
         }
 
@@ -287,16 +294,16 @@ class Server:
         from agentix.runtime import entrypoint
 
         self._entrypoint_pid = 0
-        entrypoint.log(f"the image's entrypoint ended with exit code {os.waitstatus_to_exitcode(status)}")
+        entrypoint.log(f"the image's entrypoint ended with exit code {posix.waitstatus_to_exitcode(status)}")
 
     def _terminated(self, signal: int, stack: object) -> None:
         self._over = True
 
     def _reap(self, events: int) -> None:
-        os.read(self._wakeup, 4096)
+        posix.read(self._wakeup, 4096)
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = posix.waitpid(-1, posix.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -309,16 +316,31 @@ class Server:
     def _end(self) -> None:
         self._epoll.close()
         self._stream.close()
+        if self.pid == 1:
+            # The kernel kills what is left in the namespace, and waits for it.
+            return
+        # Where only idle supervisors are left, they need not be looked for.
+        processes.send(self.supervisors.pids, processes.SIGKILL)
+        for _ in range(_QUICK_REAPS):
+            if _reap_all():
+                return
+            time.sleep(_QUICK_S)
         deadline = time.monotonic() + _END_S
         while time.monotonic() < deadline:
-            processes.kill_all(self.pid, everything=self.pid == 1)
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:
-                # Whatever loses its parent becomes a child of this process, so that there is nothing left.
+            processes.kill_all(self.pid)
+            if _reap_all():
                 return
             time.sleep(_SWEEP_S)
+
+
+def _reap_all() -> bool:
+    """Reap what has ended; whether nothing is left, since whatever loses its parent becomes a child of this process."""
+    try:
+        while posix.waitpid(-1, posix.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
 
 
 class KillAll(Call):
@@ -349,38 +371,51 @@ class CountProcesses(Call):
         server.wake(self)
 
     def step(self) -> None:
-        """Look once."""
+        """Count."""
         server = self.server
-        self.finish(
-            len(processes.living(server.pid, everything=server.pid == 1, spared=server.supervisors.pids)),
-        )
+        found = processes.living(server.pid, everything=server.pid == 1, spared=server.supervisors.pids)
+        self.finish(len(found))
 
 
 def main() -> None:
     """Start the server as the command line says."""
     arguments = sys.argv[1:]
-    stream: _socket.socket | Stdio | None = None
+    stream: _socket.socket | Stdio
+    remove, entrypoint = "", arguments[1:]
     if arguments[:1] == ["--stdio"]:
         from agentix.runtime.stdio import Stdio
 
         stream = Stdio()
-    elif len(arguments) == 2 and arguments[0] == "--fd" and arguments[1].isdigit():
-        while os.open("/dev/null", os.O_RDWR) <= 2:
+    elif arguments[::2] in (["--fd"], ["--fd", "--remove"]) and not len(arguments) % 2 and arguments[1].isdigit():
+        while posix.open("/dev/null", posix.O_RDWR) <= 2:
             pass
         stream = _socket.socket(fileno=int(arguments[1]))
+        remove, entrypoint = "".join(arguments[3:]), []
     else:
-        sys.stderr.write("agentix runtime: usage: --fd N | --stdio [DIRECTORY PROGRAM [ARGUMENT...]]\n")
+        sys.stderr.write("agentix runtime: usage: --fd N [--remove PATH] | --stdio [DIRECTORY PROGRAM [ARGUMENT...]]\n")
         sys.exit(2)
-    for name in os.listdir("/proc/self/fd"):
+    for name in posix.listdir("/proc/self/fd"):
         if int(name) > 2:
             try:
-                os.set_inheritable(int(name), False)
+                posix.set_inheritable(int(name), False)
             except OSError:
                 continue
-    os.umask(0o022)
-    processes.prctl(processes.PR_SET_DUMPABLE, 0)
-    if os.getpid() != 1:
+    posix.umask(0o022)
+    # These files belong to another user where the kernel protects this process already.
+    if posix.stat("/proc/self/fd").st_uid == posix.geteuid():
+        processes.prctl(processes.PR_SET_DUMPABLE, 0)
+    if posix.getpid() != 1:
         processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
-    Server(stream, entrypoint=arguments[1:] if arguments[0] == "--stdio" else ()).serve()
+    try:
+        Server(stream, entrypoint=entrypoint).serve()
+    finally:
+        if remove:
+            from agentix.runtime.files import remove_tree
+
+            try:
+                for _ in remove_tree(remove.encode("utf-8", "surrogateescape")):
+                    pass
+            except OSError as error:
+                sys.stderr.write(f"agentix runtime: {remove} could not be removed: {error}\n")
     # What the interpreter would tidy up now, the kernel does faster.
-    os._exit(0)
+    posix._exit(0)

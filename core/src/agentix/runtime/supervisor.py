@@ -14,7 +14,7 @@ import _signal  # type: ignore[import-not-found]
 import _socket
 import errno
 import gc
-import os
+import posix
 import select
 import sys
 import time
@@ -53,7 +53,7 @@ def fork(command: dict[str, Any] | None = None, descriptors: Sequence[int] = ())
     """
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET | _socket.SOCK_CLOEXEC)
     try:
-        pid = os.fork()
+        pid = posix.fork()
     except OSError:
         ours.close()
         theirs.close()
@@ -70,17 +70,17 @@ def fork(command: dict[str, Any] | None = None, descriptors: Sequence[int] = ())
         Supervisor(theirs).serve(command, list(descriptors))
         code = 0
     except BaseException as error:
-        os.write(2, f"agentix runtime: supervisor: {error!r}\n".encode("utf-8", "replace"))
+        posix.write(2, f"agentix runtime: supervisor: {error!r}\n".encode("utf-8", "replace"))
     finally:
-        os._exit(code)
+        posix._exit(code)
 
 
 def _close_all_but(kept: set[int]) -> None:
-    for name in os.listdir("/proc/self/fd"):
+    for name in posix.listdir("/proc/self/fd"):
         fd = int(name)
         if fd not in kept:
             try:
-                os.close(fd)
+                posix.close(fd)
             except OSError:
                 continue
 
@@ -95,7 +95,7 @@ class Supervisor:
     def __init__(self, control: _socket.socket) -> None:
         processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
         self._control = control
-        self._wakeup, written = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakeup, written = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         _signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         # As PID 1's child it must be endable by the plain signal; the server's own handler is not its.
@@ -131,26 +131,26 @@ class Supervisor:
                 return command, fds if command["stdin"] else [-1, *fds]
 
     def _run(self, command: dict[str, Any], descriptors: list[int]) -> bool:
-        problem, reported = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        problem, reported = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         child, status, error = 0, 0, None
         try:
             if command["switch"] or command["pty"]:
-                child = os.fork()
+                child = posix.fork()
                 if child == 0:
                     _become(command, descriptors, reported)
             else:
                 child, status = self._spawn(command, descriptors)
         except OSError as raised:
             error = {"errno": raised.errno, "path": raised.filename or b"", "doing": "start"}
-        os.close(reported)
+        posix.close(reported)
         for fd in set(descriptors) - {-1}:
-            os.close(fd)
+            posix.close(fd)
         empty, left = True, 0
         if child:
             status, empty, left = self._watch(child)
-            raw = os.read(problem, 1 << 16) if os.waitstatus_to_exitcode(status) == _SETUP_FAILED else b""
+            raw = posix.read(problem, 1 << 16) if posix.waitstatus_to_exitcode(status) == _SETUP_FAILED else b""
             error = wire.decode(raw) if raw else None
-        os.close(problem)
+        posix.close(problem)
         self._report(status, empty, left, error)
         return empty
 
@@ -161,21 +161,21 @@ class Supervisor:
             Its pid and 0, or 0 and the status that a shell would give where it cannot be executed.
         """
         stdin, stdout, stderr = descriptors
-        os.chdir(command["cwd"])
+        posix.chdir(command["cwd"])
         actions = [
-            (os.POSIX_SPAWN_DUP2, self._nothing if stdin < 0 else stdin, 0),
-            (os.POSIX_SPAWN_DUP2, stdout, 1),
-            (os.POSIX_SPAWN_DUP2, stderr, 2),
+            (posix.POSIX_SPAWN_DUP2, self._nothing if stdin < 0 else stdin, 0),
+            (posix.POSIX_SPAWN_DUP2, stdout, 1),
+            (posix.POSIX_SPAWN_DUP2, stderr, 2),
         ]
         argv, env = command["argv"], command["env"]
 
         def spawn(program: bytes) -> int:
-            return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigdef=_DEFAULTED)
+            return posix.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigdef=_DEFAULTED)
 
         try:
-            pid, reason = _first(command["programs"], spawn)
+            pid, reason = _first([program for program in command["programs"] if _exists(program)], spawn)
         finally:
-            os.chdir("/")
+            posix.chdir("/")
         return (pid, 0) if pid else (0, _refuse(stderr, argv[0], reason) << 8)
 
     def _report(self, status: int, empty: bool, left: int, error: dict[str, Any] | None) -> None:
@@ -183,7 +183,7 @@ class Supervisor:
         try:
             self._control.send(ENDED + wire.encode(ended))
         except OSError:
-            os._exit(0)
+            posix._exit(0)
 
     def _watch(self, child: int) -> tuple[int, bool, int]:
         """Wait for the command, or for the whole tree where it is to be killed."""
@@ -202,13 +202,13 @@ class Supervisor:
                 now = time.monotonic()
                 timeout = max(0.0, kill_at - now) * 1000 + 1
                 if now >= kill_at:
-                    killed = processes.kill_all(os.getpid())
+                    killed = processes.kill_all(posix.getpid())
                     timeout = _SWEEP_MS
                     if now >= give_up_at:
                         return 9 if status is None else status, False, killed
             for fd, _ in self._poll.poll(timeout):
                 if fd == self._wakeup:
-                    os.read(self._wakeup, 512)
+                    posix.read(self._wakeup, 512)
                     continue
                 grace = self._read_kill()
                 if grace is not None and kill_at is None:
@@ -230,7 +230,7 @@ class Supervisor:
         return float(wire.decode(message[1:])) if message[:1] == KILL else None
 
     def _terminate(self) -> None:
-        tree = processes.living(os.getpid())
+        tree = processes.living(posix.getpid())
         processes.send(tree, processes.SIGTERM)
         processes.send(tree, processes.SIGCONT)
 
@@ -238,7 +238,7 @@ class Supervisor:
 def _reap(child: int, status: int | None) -> tuple[int | None, bool]:
     while True:
         try:
-            pid, ended = os.waitpid(-1, os.WNOHANG)
+            pid, ended = posix.waitpid(-1, posix.WNOHANG)
         except ChildProcessError:
             return status, True
         if pid == 0:
@@ -255,29 +255,29 @@ def _become(command: dict[str, Any], descriptors: list[int], reported: int) -> N
         _signal.set_wakeup_fd(-1)
         for number in _DEFAULTED:
             _signal.signal(number, _signal.SIG_DFL)
-        os.setsid()
+        posix.setsid()
         _install(descriptors, terminal=command["pty"])
         try:
-            os.chdir(command["cwd"])
+            posix.chdir(command["cwd"])
             late = False
         except PermissionError:
             # It may be one that only the user can enter.
             late = True
         doing = "user"
         if command["switch"]:
-            os.setgroups(command["groups"])
-            os.setgid(command["gid"])
-            os.setuid(command["uid"])
+            posix.setgroups(command["groups"])
+            posix.setgid(command["gid"])
+            posix.setuid(command["uid"])
         if late:
-            os.chdir(command["cwd"])
+            posix.chdir(command["cwd"])
         doing = "start"
-        _, reason = _first(command["programs"], lambda program: os.execve(program, command["argv"], command["env"]))
+        _, reason = _first(command["programs"], lambda program: posix.execve(program, command["argv"], command["env"]))
         code = _refuse(2, command["argv"][0], reason)
     except OSError as error:
         report = {"errno": error.errno, "path": error.filename or b"", "doing": doing}
-        os.write(reported, wire.encode(report))
+        posix.write(reported, wire.encode(report))
     finally:
-        os._exit(code)
+        posix._exit(code)
 
 
 def _install(descriptors: list[int], *, terminal: bool) -> None:
@@ -291,17 +291,17 @@ def _install(descriptors: list[int], *, terminal: bool) -> None:
     elif stdin < 0:
         stdin = _open_nothing()
     # None of these is 0, 1 or 2: the server keeps those open.
-    os.dup2(stdin, 0)
-    os.dup2(stdout, 1)
-    os.dup2(stderr, 2)
+    posix.dup2(stdin, 0)
+    posix.dup2(stdout, 1)
+    posix.dup2(stderr, 2)
 
 
 def _open_nothing() -> int:
     try:
-        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        return posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
-        empty, closed = os.pipe2(os.O_CLOEXEC)
-        os.close(closed)
+        empty, closed = posix.pipe2(posix.O_CLOEXEC)
+        posix.close(closed)
         return empty
 
 
@@ -336,10 +336,22 @@ def _first(programs: list[bytes], start: Callable[[bytes], int]) -> tuple[int, i
     return 0, reason
 
 
+def _exists(program: bytes) -> bool:
+    """Whether there is such a file at all; to ask costs a fraction of starting a process that finds out."""
+    try:
+        posix.stat(program)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        # The start will tell what is wrong.
+        pass
+    return True
+
+
 def _refuse(stderr: int, name: bytes, reason: int) -> int:
     """Say why a program cannot be executed; the exit code that a shell gives."""
     try:
-        os.write(stderr, b"agentix: " + name[:4096] + b": " + os.strerror(reason).encode() + b"\n")
+        posix.write(stderr, b"agentix: " + name[:4096] + b": " + posix.strerror(reason).encode() + b"\n")
     except OSError:
         pass
     return 127 if reason == errno.ENOENT else 126

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import _socket
-import os
+import posix
 import select
 import sys
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agentix.runtime.server import Server
 
 _KEPT = 4
+_AHEAD_S = 0.25
 _KILLED = 9
 
 
@@ -48,6 +49,7 @@ class Supervisors:
         self._server = server
         self._idle: list[Handle] = []
         self._by_pid: dict[int, Handle] = {}
+        self._planned: list[Any] | None = None
 
     @property
     def pids(self) -> set[int]:
@@ -56,6 +58,7 @@ class Supervisors:
 
     def fork_ahead(self) -> None:
         """Have one waiting."""
+        self._planned = None
         if not self._idle:
             try:
                 self._idle.append(self._fork(None, ()))
@@ -88,12 +91,14 @@ class Supervisors:
         if handle is None:
             handle = self._fork(spec, descriptors)
         handle.command = command
-        self._server.soon(self.fork_ahead)
+        if self._planned is None:
+            # Not at once: a short command gives its own supervisor back before another is needed.
+            self._planned = self._server.later(_AHEAD_S, self.fork_ahead)
         return handle
 
     def _lives(self, handle: Handle) -> bool:
         """Whether a waiting supervisor is still there; anything that may signal it can have killed it."""
-        pid, status = os.waitpid(handle.pid, os.WNOHANG)
+        pid, status = posix.waitpid(handle.pid, posix.WNOHANG)
         if pid:
             self.reaped(pid, status)
         return not pid
@@ -139,7 +144,7 @@ class Supervisors:
         self._unwatch(handle)
         if handle.command is not None:
             ended = {
-                "status": status if os.WIFSIGNALED(status) else _KILLED,
+                "status": status if posix.WIFSIGNALED(status) else _KILLED,
                 "reusable": False,
                 "left": 0,
                 "error": None,

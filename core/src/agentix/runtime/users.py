@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class User:
     @property
     def is_current(self) -> bool:
         """Whether this process already is that user."""
-        return self.uid == os.geteuid() and self.gid == os.getegid()
+        return self.uid == posix.geteuid() and self.gid == posix.getegid()
 
 
 def resolve(user: str | None, *, root: str = "/") -> User:
@@ -48,10 +48,10 @@ def resolve(user: str | None, *, root: str = "/") -> User:
         UnknownUser: A name that the files do not have.
     """
     if user is None:
-        uid, gid = os.geteuid(), os.getegid()
+        uid, gid = posix.geteuid(), posix.getegid()
         entry = _by_uid(uid, root)
         name, home = (entry[0], entry[3]) if entry else (str(uid), "/")
-        return User(uid, gid, os.getgroups(), name, home)
+        return User(uid, gid, posix.getgroups(), name, home)
     wanted, colon, group = user.partition(":")
     entry = _by_name(wanted, root)
     if entry is None and wanted.isdigit():
@@ -68,20 +68,20 @@ def resolve(user: str | None, *, root: str = "/") -> User:
 
 def _lines(path: str) -> Iterator[list[str]]:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
     except OSError:
         return
     try:
         text = b""
         while len(text) < _MAX_FILE:
-            part = os.read(fd, 1 << 16)
+            part = posix.read(fd, 1 << 16)
             if not part:
                 break
             text += part
     except OSError:
         return
     finally:
-        os.close(fd)
+        posix.close(fd)
     for line in text.decode("utf-8", "surrogateescape").splitlines():
         yield line.split(":")
 

@@ -9,8 +9,6 @@ Both sides use this module, and neither trusts the other to keep to it: whatever
 
 from __future__ import annotations
 
-from _struct import Struct
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +42,7 @@ _LIMITS = {
 FROM_HOST = frozenset({HELLO, CALL, DATA, END, CREDIT, CANCEL, PING})
 FROM_RUNTIME = frozenset({HELLO, DATA, CREDIT, PONG, RESULT, ERROR})
 
-_HEAD = Struct(">IBI")
-_FLOAT = Struct(">d")
-_INT = Struct(">q")
+_HEAD = 9
 
 
 class Malformed(ValueError):
@@ -55,22 +51,23 @@ class Malformed(ValueError):
 
 def frame(kind: int, call: int, payload: bytes = b"") -> bytes:
     """One frame, ready to be sent."""
-    return _HEAD.pack(len(payload), kind, call) + payload
+    return head(kind, call, len(payload)) + payload
 
 
 def data(call: int, channel: int, payload: bytes | memoryview) -> bytes:
     """One DATA frame."""
-    return _HEAD.pack(len(payload) + 1, DATA, call) + bytes((channel,)) + payload
+    return head(DATA, call, len(payload) + 1) + bytes((channel,)) + payload
 
 
 def credit(call: int, amount: int) -> bytes:
     """A CREDIT frame that allows `amount` more bytes of a call."""
-    return _HEAD.pack(4, CREDIT, call) + amount.to_bytes(4, "big")
+    return head(CREDIT, call, 4) + amount.to_bytes(4, "big")
 
 
 def head(kind: int, call: int, length: int) -> bytes:
-    """What comes before a payload of `length` bytes that is sent by itself."""
-    return _HEAD.pack(length, kind, call)
+    """What comes before a payload of `length` bytes."""
+    # The module `struct` would take the runtime longer to load than all its frames take.
+    return length.to_bytes(4, "big") + bytes((kind,)) + call.to_bytes(4, "big")
 
 
 class FrameReader:
@@ -84,7 +81,7 @@ class FrameReader:
     def __init__(self, accepted: frozenset[int], *, max_value: int = MAX_VALUE) -> None:
         self._limits = {kind: min(_LIMITS[kind], max_value) for kind in accepted}
         self._buffer = bytearray()
-        self._needed = _HEAD.size
+        self._needed = _HEAD
 
     def feed(self, received: bytes) -> list[tuple[int, int, bytes]]:
         """The frames that are complete now, as kind, call and payload.
@@ -100,21 +97,23 @@ class FrameReader:
         start, end = 0, len(buffer)
         view = memoryview(buffer)
         try:
-            while end - start >= _HEAD.size:
-                length, kind, call = _HEAD.unpack_from(view, start)
+            while end - start >= _HEAD:
+                length = int.from_bytes(view[start : start + 4], "big")
+                kind = view[start + 4]
                 limit = self._limits.get(kind)
                 if limit is None:
                     raise Malformed(f"a frame of kind {kind} was not expected")
                 if length > limit:
                     raise Malformed(f"a frame of kind {kind} has {length} bytes; at most {limit} are allowed")
-                stop = start + _HEAD.size + length
+                stop = start + _HEAD + length
                 if stop > end:
                     self._needed = stop - start
                     break
-                frames.append((kind, call, bytes(view[start + _HEAD.size : stop])))
+                call = int.from_bytes(view[start + 5 : start + _HEAD], "big")
+                frames.append((kind, call, bytes(view[start + _HEAD : stop])))
                 start = stop
             else:
-                self._needed = _HEAD.size
+                self._needed = _HEAD
         finally:
             view.release()
         del buffer[:start]
@@ -145,14 +144,16 @@ def _encode(value: Any, out: bytearray, depth: int) -> None:
     elif isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
             raise ValueError(f"the integer {value} has more than 64 bits")
-        out += b"i" + _INT.pack(value)
+        out += b"i" + value.to_bytes(8, "big", signed=True)
     elif isinstance(value, str):
         raw = value.encode("utf-8", "surrogateescape")
         out += b"s" + len(raw).to_bytes(4, "big") + raw
     elif isinstance(value, bytes):
         out += b"b" + len(value).to_bytes(4, "big") + value
     elif isinstance(value, float):
-        out += b"d" + _FLOAT.pack(value)
+        from _struct import pack
+
+        out += b"d" + pack(">d", value)
     elif isinstance(value, (list, tuple)):
         out += b"l" + len(value).to_bytes(4, "big")
         for item in value:
@@ -205,12 +206,14 @@ def _length(raw: bytes, at: int) -> tuple[int, int]:
 
 def _read_int(raw: bytes, at: int, depth: int) -> tuple[int, int]:
     stop = _fixed(raw, at, 8)
-    return _INT.unpack_from(raw, at)[0], stop
+    return int.from_bytes(raw[at:stop], "big", signed=True), stop
 
 
 def _read_float(raw: bytes, at: int, depth: int) -> tuple[float, int]:
     stop = _fixed(raw, at, 8)
-    return _FLOAT.unpack_from(raw, at)[0], stop
+    from _struct import unpack_from
+
+    return unpack_from(">d", raw, at)[0], stop
 
 
 def _read_bytes(raw: bytes, at: int, depth: int) -> tuple[bytes, int]:

@@ -19,7 +19,8 @@ from agentix.runtime import wire
 from agentix.runtime.kept import Kept
 
 if TYPE_CHECKING:
-    from agentix.sandbox.connection import Call, Connection
+    from agentix.sandbox.call import Call
+    from agentix.sandbox.connection import Connection
 
 OUTPUT_LIMIT = 1_048_576
 MAX_ARGUMENT = 131_071
@@ -140,15 +141,16 @@ def result_of(value: Any, stdout: bytes, stderr: bytes, duration_s: float) -> Ex
     Raises:
         WireError: It is none, or contradicts the output that came.
     """
+    malformed = "the sandbox's runtime reported the end of a command in a form that is none"
     try:
-        status, written, timed_out = value["status"], value["written"], value["timed_out"]
-        sizes = [*written, 0][:2]
-        code = os.waitstatus_to_exitcode(status)
-        valid = isinstance(timed_out, bool) and len(stdout) <= sizes[0] and len(stderr) <= sizes[1]
-    except (TypeError, KeyError, ValueError, OverflowError, IndexError):
-        valid = False
-    if not valid:
-        raise WireError("the sandbox's runtime reported the end of a command in a form that is none")
+        written, timed_out = [*value["written"], 0][:2], value["timed_out"]
+        code = os.waitstatus_to_exitcode(value["status"])
+        if not isinstance(timed_out, bool) or {type(size) for size in written} != {int}:
+            raise WireError(malformed)
+        if len(stdout) > written[0] or len(stderr) > written[1]:
+            raise WireError(malformed)
+    except (TypeError, KeyError, ValueError, OverflowError, IndexError) as error:
+        raise WireError(malformed) from error
     return ExecResult(
         exit_code=code if code >= 0 else 128 - code,
         signal=signal_name(-code) if code < 0 else None,
@@ -156,9 +158,9 @@ def result_of(value: Any, stdout: bytes, stderr: bytes, duration_s: float) -> Ex
         stderr=stderr,
         timed_out=timed_out,
         duration_s=duration_s,
-        stdout_bytes=sizes[0],
-        stderr_bytes=sizes[1],
-        truncated=len(stdout) < sizes[0] or len(stderr) < sizes[1],
+        stdout_bytes=written[0],
+        stderr_bytes=written[1],
+        truncated=len(stdout) < written[0] or len(stderr) < written[1],
     )
 
 

@@ -13,7 +13,7 @@ from agentix.runtime import wire
 from agentix.runtime.forward import EVENTS, INPUT_ENDED, OUTPUT_ENDED
 
 if TYPE_CHECKING:
-    from agentix.sandbox.connection import Call
+    from agentix.sandbox.call import Call
 
 _LINGER_S = 5.0
 """How long whoever has connected may take to read what was sent before the end."""

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
@@ -106,27 +106,28 @@ class HostProcessProvider(BaseProvider):
             raise SandboxGone(f"there is no sandbox {sandbox_id}")
         if entry.process is not None:
             raise HostError(f"sandbox {sandbox_id} has its only stream already")
-        entry.directory.mkdir(mode=0o700)
         runtime = await self.runtime()
-        entry.log = tempfile.TemporaryFile()  # noqa: SIM115
-        ours, theirs = socket.socketpair()
-        try:
+        with ExitStack() as undo:
+            ours, theirs = socket.socketpair()
+            undo.callback(ours.close)
             with theirs:
+                log = undo.enter_context(tempfile.TemporaryFile())
+                entry.directory.mkdir(mode=0o700)
+                undo.callback(entry.directory.rmdir)
                 # Popen returns once the program is executed, about a millisecond later; a thread would cost more.
                 entry.process = subprocess.Popen(  # noqa: ASYNC220
-                    [*runtime.argv, "--fd", str(theirs.fileno())],
+                    [*runtime.argv, "--fd", str(theirs.fileno()), "--remove", str(entry.directory)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=entry.log,
+                    stderr=log,
                     cwd=entry.directory,
                     env={"PATH": _PATH, "LANG": "C.UTF-8"},
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
                 )
-            return SocketStream(ours)
-        except BaseException:
-            ours.close()
-            raise
+            entry.log = log
+            undo.pop_all()
+        return SocketStream(ours)
 
     async def explain(self, sandbox_id: str) -> SandboxGone:
         """Add how the server ended."""

@@ -13,6 +13,7 @@ from agentix.errors import SandboxGone
 from agentix.sandbox.bundled import bundled, with_commands
 from agentix.sandbox.command import environment
 from agentix.sandbox.connection import Connection
+from agentix.sandbox.failures import naming_exhaustion, of_the_sandbox
 from agentix.sandbox.sandbox import Sandbox, Unreleased
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from agentix.bundle import MountedBundle
     from agentix.models import Capability, RuntimeMount, SandboxConfig, SandboxInfo
+
+_DELETE_AFTER_S = (0.0, 0.2)
+"""How long to wait before each try to delete a sandbox: an engine that was busy must not leave one behind."""
 
 
 class BaseProvider(ABC):
@@ -103,7 +107,8 @@ class BaseProvider(ABC):
         """
         environment(config.env)
         config, bundle = await bundled(config, mounts=self.mounts)
-        info = await self.create(config, await self.runtime())
+        with naming_exhaustion():
+            info = await self.create(config, await self.runtime())
         error: BaseException | None = None
         sandbox: Sandbox | None = None
         given = False
@@ -144,8 +149,11 @@ class BaseProvider(ABC):
         }
 
         async def connect() -> Connection:
+            # A sandbox that is dialled lazily is dialled under the hands of an agent, who is not to blame.
+            with of_the_sandbox(self), naming_exhaustion():
+                stream = await self.dial(info.id)
             connection = Connection(
-                await self.dial(info.id),
+                stream,
                 explain=lambda: self.explain(info.id),
                 heartbeat_s=self.heartbeat_s,
                 missed=self.missed_heartbeats,
@@ -168,11 +176,14 @@ class BaseProvider(ABC):
         )
 
     async def _release(self, info: SandboxInfo, *, within_s: float) -> Unreleased | None:
-        message = f"deleting it took more than {within_s:g} s"
+        message = ""
         with anyio.move_on_after(within_s, shield=True):
-            try:
-                await self.delete(info.id)
-                return None
-            except Exception as error:
-                message = str(error) or repr(error)
+            for pause_s in _DELETE_AFTER_S:
+                await anyio.sleep(pause_s)
+                try:
+                    await self.delete(info.id)
+                    return None
+                except Exception as error:
+                    message = message or str(error) or repr(error)
+        message = message or f"deleting it took more than {within_s:g} s"
         return Unreleased(id=info.id, provider=self.name, message=message)

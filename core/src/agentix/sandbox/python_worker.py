@@ -13,7 +13,8 @@ import anyio
 from agentix.sandbox.replay import Replay
 
 if TYPE_CHECKING:
-    from agentix.sandbox.connection import Call, Connection
+    from agentix.sandbox.call import Call
+    from agentix.sandbox.connection import Connection
     from agentix.sandbox.function import Place
 
 TOTAL = 1 << 30

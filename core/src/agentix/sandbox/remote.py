@@ -19,7 +19,7 @@ from agentix.sandbox.rebuilding import rebuilder
 from agentix.sandbox.replay import printable
 
 if TYPE_CHECKING:
-    from agentix.sandbox.connection import Call
+    from agentix.sandbox.call import Call
     from agentix.sandbox.python_worker import PythonWorker, Running
 
 RESULT_LIMIT = 256 << 20

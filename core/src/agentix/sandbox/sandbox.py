@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 READ_LIMIT = 256 << 20
 """How much `read_file` takes into memory where no limit is given, in bytes."""
 
+_IGNORED_AFTER = 3
+"""The call to a lost sandbox from which on its user is taken to ignore `SandboxGone`."""
+
 RemotePath = str | bytes | os.PathLike[str]
 
 
@@ -85,6 +88,9 @@ class Sandbox(PythonCalls):
         """Set after the session where the sandbox could not be deleted; that never hides what happened in it."""
         self.teardown_s: float | None = None
         """Seconds that deleting it may take, where whoever uses it has a limit of their own; else the provider's."""
+        self.on_ignored: Callable[[], None] | None = None
+        """Told when somebody goes on calling although the sandbox is lost, as if that were one more tool output."""
+        self._calls_after_end = 0
         self._capabilities = capabilities
         self._connect = connect
         self._connecting = anyio.Lock()
@@ -124,6 +130,12 @@ class Sandbox(PythonCalls):
             async with self._connecting:
                 if self._connection is None:
                     self._connection = await self._connect()
+        elif not self._connection.open:
+            self._calls_after_end += 1
+            if self._calls_after_end >= _IGNORED_AFTER and self.on_ignored is not None:
+                self.on_ignored()
+            # Else whoever swallows every error in a loop would stop the event loop, and could not be stopped.
+            await anyio.lowlevel.checkpoint()
         return self._connection
 
     async def exec(

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from agentix.api import Capability, HostProcessProvider, SandboxConfig, Unsupported
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from agentix.api import (
+    Capability,
+    HostProcessProvider,
+    ImageBuild,
+    RuntimeMount,
+    SandboxConfig,
+    SandboxInfo,
+    Unsupported,
+)
 
 
 class InlineProvider(HostProcessProvider):
@@ -16,6 +28,18 @@ class InlineProvider(HostProcessProvider):
 
     name = "inline"
     capabilities: frozenset[Capability] = frozenset()
+    contract_waivers: ClassVar[Mapping[str, str]] = {
+        "refuses_images": "this machine stands in for an image, which is noted",
+        "refuses_public_network": "a plain process always has the host's network",
+    }
+
+    async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
+        """Make a name for it, and say that this machine stands in for the image."""
+        info = await super().create(config, runtime)
+        if config.image:
+            note = f"inline: this machine, without any isolation, stands in for the image {config.image}"
+            info = replace(info, notes=(*info.notes, note))
+        return info
 
     def refuse(self, config: SandboxConfig) -> None:
         """Refuse what takes a sandbox.
@@ -23,9 +47,9 @@ class InlineProvider(HostProcessProvider):
         Raises:
             Unsupported: The message names the field.
         """
-        if config.image:
+        if isinstance(config.image, ImageBuild):
             raise Unsupported(
-                "image: the provider inline runs commands on this machine and has no images",
+                "image: the provider inline runs commands on this machine and builds no images",
                 hint="use `--provider local` or `--provider docker`",
             )
         if config.network == "allowlist":

@@ -45,7 +45,8 @@ def read_dockerfile(build: ImageBuild, *, etc: Etc, folders: tuple[str, ...]) ->
     reader = _Reader(path=path, build=build, etc=etc, folders=set(folders))
     # The library reads bytes, and needs a line end after the last instruction.
     file = io.BytesIO(text.replace("\r\n", "\n").encode("utf-8") + b"\n")
-    for instruction in DockerfileParser(fileobj=file, env_replace=False).structure:
+    parser = DockerfileParser(fileobj=file, env_replace=False)  # pyright: ignore[reportArgumentType]
+    for instruction in parser.structure:
         reader.take(instruction["instruction"], instruction["value"], line=instruction["startline"] + 1)
     if reader.image is None:
         raise EnvFailed(f"{path} has no FROM")

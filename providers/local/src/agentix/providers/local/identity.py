@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
+
+from agentix.providers.local.credentials import can_wear, wearing
 
 RANGE = 65_536
 
@@ -29,15 +31,13 @@ class Identity:
         """Whether there is any other user than root inside."""
         return self.count > 1
 
-    def prefix(self) -> tuple[str, ...]:
-        """What starts a program under this uid; `setpriv` because Popen's own way copies the whole process."""
-        if not self.switch or _SETPRIV is None:
-            return ()
-        return (_SETPRIV, f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--")
+    def worn(self) -> contextlib.AbstractContextManager[None]:
+        """Within it, programs that this thread starts run under this uid; Popen's own way copies the whole process."""
+        return wearing(self.uid) if self.switch and can_wear() else contextlib.nullcontext()
 
     def popen_user(self) -> int | None:
         """The uid that Popen has to switch to itself."""
-        return self.uid if self.switch and _SETPRIV is None else None
+        return self.uid if self.switch and not can_wear() else None
 
     def write_maps(self, pid: int) -> None:
         """Give the user namespace of a process that waits for it its uids.
@@ -52,15 +52,6 @@ class Identity:
         (process / "uid_map").write_text(f"0 {self.uid} {self.count}", encoding="ascii")
         gid = self.uid if self.switch else os.getegid()
         (process / "gid_map").write_text(f"0 {gid} {self.count}", encoding="ascii")
-
-
-def _find_setpriv() -> str | None:
-    # Busybox has one that knows nothing of uids.
-    path = shutil.which("setpriv", path="/usr/bin:/bin")
-    return path if path and "busybox" not in os.path.realpath(path) else None
-
-
-_SETPRIV = _find_setpriv()
 
 
 def identity_for(slot: int, *, uid_base: int) -> Identity:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import random
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -58,15 +60,31 @@ class Lease:
             raise ValueError(str(error)) from error
 
 
+def lease_folder(cache: Path, *, memory: Path = Path("/dev/shm")) -> Path:  # noqa: S108
+    """The directory for the leases of a cache: in shared memory where that is safe, else in the cache.
+
+    It depends on nothing but the cache and the user, so that every process of that user finds the same one.
+    """
+    uid = os.geteuid()
+    own = memory / f"agentix-{uid}"
+    with contextlib.suppress(OSError):
+        own.mkdir(mode=0o700, exist_ok=True)
+        status = own.lstat()
+        # Everybody may make directories there, under any name.
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == uid and not status.st_mode & 0o077:
+            return own / f"leases-{hashlib.sha256(os.fsencode(cache.absolute())).hexdigest()[:16]}"
+    return cache / "local" / "leases"
+
+
 class Leases:
     """The leases of one cache directory.
 
     Args:
-        folder: Where they lie; below the cache directory by default.
+        folder: Where they lie; by default in memory, where making a file costs next to nothing.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or cache_dir() / "local" / "leases"
+        self.folder = folder or lease_folder(cache_dir())
 
     def claim(
         self,

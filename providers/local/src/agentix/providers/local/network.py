@@ -56,6 +56,8 @@ def _connect(program: str, pid: int) -> Network | str:
             pass_fds=(ready_end, lifeline_end),
             cwd="/",
             env={},
+            # As with the sandbox itself, what a terminal sends is not for it.
+            start_new_session=True,
         )
     except OSError as error:
         for descriptor in (ready, ready_end, lifeline_end, lifeline):

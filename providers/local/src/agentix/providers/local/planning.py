@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import posixpath
-from collections.abc import Mapping
+import resource
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -112,7 +113,7 @@ def make_plan(
     machine: Machine,
     identity: Identity,
     runtime: RuntimeMount,
-    server: str,
+    server: Sequence[str],
 ) -> Plan:
     """The plan for a config that was not refused."""
     public = config.network == "public"
@@ -135,7 +136,8 @@ def make_plan(
             shown=options.show,
             share_network=shared,
         ),
-        server=(*runtime.argv, "-c", _rlimits(wanted) + server),
+        server=(*runtime.argv, *server),
+        rlimits=_rlimits(wanted),
         files=_files(machine.etc, shared=shared, public=public),
         limits=wanted,
         entries=image.entries,
@@ -188,18 +190,14 @@ def notes(config: SandboxConfig, image: Image, *, options: LocalConfig, machine:
     return tuple(said)
 
 
-def _rlimits(wanted: cgroups.Limits) -> str:
-    """Code by which the server limits itself, with all that it will start, where no control group does.
-
-    From outside, the limit of processes would count those that the uid has elsewhere, and take a capability.
-    """
+def _rlimits(wanted: cgroups.Limits) -> tuple[tuple[int, int], ...]:
+    """What limits each process, or each user's processes, where no control group does."""
     parents = cgroups.usable_parents()
     limited = {
-        "NPROC": wanted.processes if "pids" in parents else wanted.pids or wanted.processes,
-        "DATA": None if "memory" in parents else wanted.memory_bytes,
+        resource.RLIMIT_NPROC: wanted.processes if "pids" in parents else wanted.pids or wanted.processes,
+        resource.RLIMIT_DATA: None if "memory" in parents else wanted.memory_bytes,
     }
-    calls = [f"r.setrlimit(r.RLIMIT_{name}, ({value}, {value}))" for name, value in limited.items() if value]
-    return "; ".join(("import resource as r", *calls, "")) if calls else ""
+    return tuple((name, value) for name, value in limited.items() if value)
 
 
 def _files(etc: Etc, *, shared: bool, public: bool) -> Mapping[str, bytes]:

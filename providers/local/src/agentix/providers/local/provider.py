@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import anyio
-from anyio.abc import ByteStream, UNIXSocketStream
+from anyio.abc import ByteStream
 from anyio.from_thread import run_sync as call_loop
 from anyio.lowlevel import current_token
 
@@ -25,6 +25,7 @@ from agentix.api import (
     SandboxConfig,
     SandboxGone,
     SandboxInfo,
+    SocketStream,
     base_runtime,
 )
 from agentix.providers.local import cgroups
@@ -66,6 +67,9 @@ class LocalProvider(BaseProvider):
 
     name = "local"
     Config = LocalConfig
+    contract_waivers: ClassVar[Mapping[str, str]] = {
+        "refuses_images": "the host's tools stand in for an image, which is noted; `images=refuse` refuses it",
+    }
 
     def __init__(self, config: LocalConfig | None = None) -> None:
         super().__init__()
@@ -118,7 +122,7 @@ class LocalProvider(BaseProvider):
         if box.dialled:
             raise HostError(f"the sandbox {sandbox_id} has one stream, which was opened before")
         box.dialled = True
-        return await UNIXSocketStream.from_socket(box.wire)
+        return SocketStream(box.wire)
 
     async def explain(self, sandbox_id: str) -> SandboxGone:
         """Say why the stream of a sandbox has ended: how its server ended, whether for memory, what it said."""
@@ -166,7 +170,7 @@ class LocalProvider(BaseProvider):
         machine = self._ready(runtime)
         refuse(config, identity=identity_for(0, uid_base=self._options.uid_base))
         image = read_image(config, options=self._options, machine=machine)
-        box = self._start(config, image, machine=machine, runtime=runtime, server=SERVER_ARGS[1])
+        box = self._start(config, image, machine=machine, runtime=runtime, server=SERVER_ARGS)
         self._boxes[box.lease.id] = box
         return _info(
             box.lease,
@@ -208,7 +212,7 @@ class LocalProvider(BaseProvider):
         Raises:
             HostError: Why no sandbox can be made here.
         """
-        box = self._start(SandboxConfig(), Image(), machine=machine, runtime=runtime, server="")
+        box = self._start(SandboxConfig(), Image(), machine=machine, runtime=runtime, server=("-c", ""))
         try:
             code = wait(box.process, limit_s=_TRY_S)
             said = box.log_tail()
@@ -220,7 +224,7 @@ class LocalProvider(BaseProvider):
             raise explain(said or f"the interpreter ended with exit code {code}")
 
     def _start(
-        self, config: SandboxConfig, image: Image, *, machine: Machine, runtime: RuntimeMount, server: str
+        self, config: SandboxConfig, image: Image, *, machine: Machine, runtime: RuntimeMount, server: Sequence[str]
     ) -> Box:
         wanted = limits(config, options=self._options)
         user = choose_user(config, image, identity=identity_for(0, uid_base=self._options.uid_base), etc=machine.etc)

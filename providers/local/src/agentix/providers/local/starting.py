@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import socket
 import subprocess
@@ -40,6 +41,8 @@ class Plan:
     files: Mapping[str, bytes]
     """What is written to places inside."""
     limits: cgroups.Limits
+    rlimits: Sequence[tuple[int, int]] = ()
+    """Limits of each process by their number in `resource`, for what no control group limits."""
     entries: Sequence[Entry] = ()
     """What the Dockerfile copies."""
     seed_limit_s: float = 600.0
@@ -84,7 +87,6 @@ def _start(plan: Plan, lease: Lease, leases: Leases, undo: contextlib.ExitStack)
             inherited += [content, status]
             server = [*seed_command(plan.root.runtime.argv, entries=content, status=status), *server]
         command = [
-            *plan.identity.prefix(),
             str(plan.bubblewrap.path),
             *namespace_arguments(lease.id, share_network=plan.root.share_network, block=block, info=info),
             *root_arguments(plan.root, files=files),
@@ -96,9 +98,13 @@ def _start(plan: Plan, lease: Lease, leases: Leases, undo: contextlib.ExitStack)
         first = _first_pid(report, log)
         undo.callback(stop, process, first=first)
         _admit(first, plan, groups)
+        name = _name(first) if plan.connect is not None else None
         os.write(unblock, b"\n")
         lease = leases.update(lease, processes=tuple((pid, start_time(pid) or 0) for pid in (process.pid, first)))
-        network = plan.connect(first) if plan.connect is not None else None
+        network = None
+        if plan.connect is not None:
+            _wait_for_another_name(first, name)
+            network = plan.connect(first)
         if isinstance(network, Network):
             undo.callback(network.close)
         if plan.entries:
@@ -112,18 +118,21 @@ def _spawn(
     command: Sequence[str], *, identity: Identity, log: int, inherited: Sequence[int]
 ) -> subprocess.Popen[bytes]:
     uid = identity.popen_user()
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        pass_fds=inherited,
-        cwd="/",
-        env={},
-        user=uid,
-        group=uid,
-        extra_groups=None if uid is None else (),
-    )
+    with identity.worn():
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=inherited,
+            cwd="/",
+            env={},
+            user=uid,
+            group=uid,
+            extra_groups=None if uid is None else (),
+            # What a terminal sends is for its owner, who ends it when what runs has ended.
+            start_new_session=True,
+        )
 
 
 def _first_pid(report: int, log: int) -> int:
@@ -142,9 +151,32 @@ def _first_pid(report: int, log: int) -> int:
     return int(json.loads(text)["child-pid"])
 
 
+def _name(pid: int) -> str | None:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
+    return None
+
+
+def _wait_for_another_name(pid: int, name: str | None) -> None:
+    """Return when bubblewrap has become the server, or has ended.
+
+    Both bubblewrap and what gives a network set up the loopback interface, and bubblewrap gives up where it is up.
+    """
+    deadline = time.monotonic() + _START_LIMIT_S
+    while name is not None and _name(pid) == name and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
 def _admit(pid: int, plan: Plan, groups: tuple[Path, ...]) -> None:
     """Set what holds for everything that the first process will start, while it waits."""
     plan.identity.write_maps(pid)
+    if plan.rlimits:
+        # Its own user may lower its limits; somebody else needs a capability that root in a container lacks.
+        with plan.identity.worn():
+            for name, value in plan.rlimits:
+                hard = resource.prlimit(pid, name)[1]
+                least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+                resource.prlimit(pid, name, (least, least))
     cgroups.enter(groups, pid)
 
 

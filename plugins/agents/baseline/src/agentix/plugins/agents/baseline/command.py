@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,7 +14,7 @@ from agentix.plugins.agents.baseline.config import CommandConfig
 from agentix.plugins.agents.baseline.logs import OutputFile
 from agentix.plugins.agents.baseline.places import Places
 from agentix.plugins.agents.baseline.program import command_line, environment
-from agentix.plugins.agents.baseline.trajectory import Taken, take_trajectory
+from agentix.plugins.agents.baseline.trajectory import take_trajectory
 
 if TYPE_CHECKING:
     from agentix.api import Sandbox
@@ -49,13 +49,14 @@ class CommandAgent:
         model: str | None,
         context: RolloutContext | None = None,
     ) -> AgentResult:
-        """Run the program to its end or to shortly before the time limit, whichever comes first.
+        """Run the program to its end.
+
+        Where a limit stops it, what it printed and left until then is kept.
 
         Raises:
             EnvFailed: The program, or a variable that it needs, is not there.
             AgentFailed: It left a patch file that cannot be read.
         """
-        deadline = _deadline(context)
         places = Places()
         user = None if context is None else context.user
         servers = () if context is None else context.mcp_servers
@@ -65,7 +66,7 @@ class CommandAgent:
         env = environment(self._config, places, instance=instance, model=model, mcp_servers=servers)
         limit = self._config.max_log_mb * _MIB
         info: dict[str, Any] = {}
-        taken = Taken()
+        ended: ExecResult | None = None
         try:
             await sandbox.make_dirs(places.root, mode=0o700, user=user)
             await sandbox.write_file(places.instruction, instruction, mode=0o600, user=user)
@@ -81,30 +82,43 @@ class CommandAgent:
                         cwd=self._config.cwd,
                         env=env,
                         user=user,
-                        timeout_s=None if deadline is None else max(0.01, deadline - time.monotonic()),
                     ) as running:
                         async for chunk in running:
                             (out if chunk.stream == "stdout" else err).write(chunk.data)
                     ended = running.result
                 finally:
-                    # Also what a program left that was stopped by the time limit.
-                    with anyio.move_on_after(_CLEANUP_S, shield=True):
-                        file = self._config.trajectory_file or places.trajectory
-                        expected = self._config.trajectory_file is not None
-                        taken = await take_trajectory(sandbox, file, log_dir, expected=expected)
+                    if ended is None and context is not None:
+                        with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxGone, AgentFailed):
+                            context.keep(await self._result(None, sandbox, places, out, err, log_dir, info))
+            assert ended is not None
             _require_started(ended, out, err)
-            info |= {**taken.info, **_streams(out, err, ended)}
-            return AgentResult(
-                patch=await self._patch(sandbox, info),
-                exit_code=ended.exit_code,
-                trajectory=taken.document,
-                usage=taken.usage,
-                ended="timeout" if ended.timed_out else "completed" if ended.ok else "agent_error",
-                info=info,
-            )
+            return await self._result(ended, sandbox, places, out, err, log_dir, info)
         finally:
             with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxGone, OSError):
                 await sandbox.remove(places.root)
+
+    async def _result(
+        self,
+        ended: ExecResult | None,
+        sandbox: Sandbox,
+        places: Places,
+        out: OutputFile,
+        err: OutputFile,
+        log_dir: Path | None,
+        info: dict[str, Any],
+    ) -> AgentResult:
+        """What the program printed and left, whether it ended by itself or (`ended` is None) was stopped."""
+        file, expected = self._config.trajectory_file or places.trajectory, self._config.trajectory_file is not None
+        taken = await take_trajectory(sandbox, file, log_dir, expected=expected)
+        info |= {**taken.info, **_streams(out, err, ended)}
+        return AgentResult(
+            patch=await self._patch(sandbox, info),
+            exit_code=None if ended is None else ended.exit_code,
+            trajectory=taken.document,
+            usage=taken.usage,
+            ended=None if ended is None else "completed" if ended.ok else "agent_error",
+            info=info,
+        )
 
     async def _patch(self, sandbox: Sandbox, info: dict[str, Any]) -> str:
         path = self._config.patch_file
@@ -120,12 +134,6 @@ class CommandAgent:
         return data.decode("utf-8", "surrogateescape")
 
 
-def _deadline(context: RolloutContext | None) -> float | None:
-    """A little before the limit, so that what the program printed and left can be read in time."""
-    limit = None if context is None else context.limits.agent_s
-    return None if limit is None else time.monotonic() + limit - min(2.0, 0.05 * limit)
-
-
 def _instruction(instance: dict[str, Any]) -> str:
     for key in ("instruction", "problem_statement"):
         if isinstance(text := instance.get(key), str):
@@ -135,7 +143,7 @@ def _instruction(instance: dict[str, Any]) -> str:
 
 def _require_started(ended: ExecResult, out: OutputFile, err: OutputFile) -> None:
     """Tell a program that is not there from one that failed: the shell's exit codes, and no output."""
-    if ended.exit_code in _NOT_STARTED and not out.size and not ended.timed_out:
+    if ended.exit_code in _NOT_STARTED and not out.size:
         what = "does not exist" if ended.exit_code == max(_NOT_STARTED) else "cannot be started"
         said = f": {err.tail}" if err.tail else ""
         raise EnvFailed(
@@ -143,15 +151,18 @@ def _require_started(ended: ExecResult, out: OutputFile, err: OutputFile) -> Non
         )
 
 
-def _streams(out: OutputFile, err: OutputFile, ended: ExecResult) -> dict[str, Any]:
+def _streams(out: OutputFile, err: OutputFile, ended: ExecResult | None) -> dict[str, Any]:
     info: dict[str, Any] = {"stdout_bytes": out.size, "stderr_bytes": err.size}
     for name, stream in (("stdout", out), ("stderr", err)):
         if stream.path is not None:
             info[f"{name}_file"] = stream.path.name
         if stream.lost:
             info[f"{name}_note"] = f"the last {stream.lost} bytes were not kept (max_log_mb)"
-    if ended.signal is not None:
+    if ended is not None and ended.signal is not None:
         info["signal"] = ended.signal
-    if not ended.ok and err.tail:
-        info["stderr_tail"] = err.tail
+    if ended is None or not ended.ok:
+        # Some programs tell on stdout why they failed.
+        name, tail = ("stderr", err.tail) if err.tail else ("stdout", out.tail)
+        if tail:
+            info[f"{name}_tail"] = tail
     return info

@@ -55,7 +55,7 @@ class RewardPlace:
     async def take(self) -> RewardFiles:
         """Read both files, and no more of them than a reward can have.
 
-        They are taken away for a moment, which shows whether something goes on writing them.
+        Where something is still running, they are taken away for a moment, which shows whether it writes them.
 
         Raises:
             BadReward: One of them is a link, a directory or anything but a file, or too large to be a reward.
@@ -64,26 +64,30 @@ class RewardPlace:
         if not await self.sandbox.exists(self.mark):
             raise Meddled(f"{VERIFIER_LOGS} was replaced while the tests ran")
         await self.sandbox.remove(self.mark)
+        watched = await self._may_change()
         bad: BadReward | None = None
         files = RewardFiles(json=None, text=None)
         try:
             files = await self._read()
         except BadReward as error:
             bad = error
+        if watched:
+            await self._watch(files)
+        if bad is not None:
+            raise bad
+        return files
+
+    async def _watch(self, files: RewardFiles) -> None:
         paths = {f"{VERIFIER_LOGS}/{_JSON}": files.json, f"{VERIFIER_LOGS}/{_TEXT}": files.text}
         for path in paths:
             await self.sandbox.remove(path)
-        if await self._may_change():
-            await anyio.sleep(_MOMENT_S)
+        await anyio.sleep(_MOMENT_S)
         for path in paths:
             if await self.sandbox.exists(path):
                 raise Meddled(f"{path} was written after the tests had ended")
         for path, data in paths.items():
             if data is not None:
                 await self.sandbox.write_file(path, data)
-        if bad is not None:
-            raise bad
-        return files
 
     async def _may_change(self) -> bool:
         """Whether anything is left that could write: a process, or a service beside the sandbox."""
