@@ -132,6 +132,16 @@ async def test_what_a_task_lacks_fails_that_task_by_name(task: MakeTask, run: Ru
     assert key in rollout.failure.message
 
 
+@pytest.mark.parametrize("table", ["agent", "verifier"])
+@pytest.mark.parametrize("user", ["no-such-user", "4000000000", "99999999999999", "0:4000000000"])
+async def test_a_user_that_the_sandbox_does_not_have_fails_the_environment(
+    task: MakeTask, run: Run, table: str, user: str
+) -> None:
+    rollout = await run(task(toml=f'[{table}]\nuser = "{user}"'))
+    assert (rollout.reward, rollout.failure.code) == (None, FailureCode.ENV_FAILED)
+    assert user.rpartition(":")[2] in rollout.failure.message
+
+
 async def test_a_task_that_cannot_run_leaves_the_others_alone(
     task: MakeTask, provider: Any, tmp_path: Path, oracle: Any
 ) -> None:
