@@ -6,14 +6,17 @@ import os
 import uuid
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import anyio
 
 from agentix.interfaces import SandboxProvider
-from agentix.sandbox import Sandbox
 from agentix.testing.cases import ProviderCase
 from agentix.testing.checks import Checks, PromiseBroken, expect
 from agentix.testing.provider_sandboxes import command_lines, opened
+
+if TYPE_CHECKING:
+    from agentix.sandbox import Sandbox
 
 COMMANDS = Checks("provider")
 
@@ -31,9 +34,9 @@ def _runs(sleep: str, lines: bytes) -> bool:
 async def _starts(sleep: str, sandbox: Sandbox) -> bool:
     # The shell's copy of itself becomes the program in its own time.
     with anyio.move_on_after(_START_S):
-        while not _runs(sleep, await command_lines(sandbox)):
-            await anyio.sleep(0.01)
-        return True
+        while True:
+            if _runs(sleep, await command_lines(sandbox)):
+                return True
     return False
 
 
