@@ -200,3 +200,14 @@ def test_gc_deletes_orphans_and_nothing_else(toy):
     assert (toy.path / "deleted").read_text() == "one"
     own = toy.agentix("gc", "--provider", "./toy.py:Provider")
     assert (own.code, own.out) == (0, "toy: its sandboxes end with the process that made them\n")
+
+
+def test_a_path_that_may_not_be_read_is_named_and_no_bug(toy, monkeypatch):
+    def refused(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("agentix.cli.run.RunState.read", refused)
+    (toy.path / "runs/r").mkdir(parents=True)
+    called = toy.rollout("--id", "r", "--dry-run")
+    assert called.code == 2
+    assert called.err == "error: runs/r: Permission denied\n"

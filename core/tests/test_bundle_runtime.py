@@ -199,6 +199,13 @@ def test_many_at_once_build_one(quick: Callable[[], int]) -> None:
     assert quick() == 1
 
 
+def test_what_a_killed_build_left_goes_with_the_next(cache: Path, quick: Callable[[], int]) -> None:
+    left = cache / "runtimes" / ".new-left"
+    (left / "lib").mkdir(parents=True)
+    build_runtime()
+    assert quick() == 1 and not left.exists()
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_a_cache_that_cannot_be_written_is_one_clear_error(
     cache: Path, number: int, monkeypatch: pytest.MonkeyPatch

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agentix.errors import ConfigError
 from agentix.registry import parse_pairs
@@ -117,6 +117,28 @@ def test_a_missing_option_says_how_to_give_it() -> None:
 def test_options_that_do_not_go_together_are_an_error_about_the_plugin() -> None:
     with pytest.raises(ConfigError, match=r"^--agent: the options of strict do not go together: .*small needs"):
         configure(Strict, {"needed": "small", "other": "6"}, label="strict", where="--agent")
+
+
+class Worded(BaseModel):
+    some: Annotated[list[str], Field(min_length=1)] = ["a"]
+    even: int = 0
+
+    @field_validator("even")
+    @classmethod
+    def _is_even(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError(f"{value} is odd")
+        return value
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"some": ""}, "some: needs at least 1 value(s), not 0"), ({"even": "3"}, "even: 3 is odd")],
+)
+def test_what_is_wrong_is_said_in_plain_words(options: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        configure(Worded, options, label="worded", where="--agent")
+    assert str(error.value) == f"--agent-opt {said}"
 
 
 def test_pairs_keep_every_equals_sign_but_the_first_and_gather_repeats() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import posix
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,25 @@ def test_who_is_unknown_is_named(root: str, user: str) -> None:
 def test_without_the_files_numbers_still_work(tmp_path: Path) -> None:
     assert users.resolve("12:34", root=f"{tmp_path}/").gid == 34
     assert users.resolve(None, root=f"{tmp_path}/").uid == os.geteuid()
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [("65536", "no uid 65536"), ("99999999999999", "no uid 99999999999999"), ("5:65536", "no gid 65536")],
+)
+def test_who_is_outside_the_ids_of_the_sandbox_is_named(
+    monkeypatch: pytest.MonkeyPatch, root: str, user: str, said: str
+) -> None:
+    monkeypatch.setattr(posix, "geteuid", lambda: 0)
+    monkeypatch.setattr(users, "_maps", {"uid_map": [(0, 65536)], "gid_map": [(0, 10), (1000, 64536)]})
+    assert users.usable(users.resolve("65535:1000", root=root)).uid == 65535
+    with pytest.raises(users.UnknownUser, match=said):
+        users.usable(users.resolve(user, root=root))
+
+
+def test_without_root_there_is_no_other_user(monkeypatch: pytest.MonkeyPatch, root: str) -> None:
+    monkeypatch.setattr(posix, "geteuid", lambda: 4242)
+    monkeypatch.setattr(posix, "getegid", lambda: 0)
+    assert users.usable(users.resolve("4242", root=root)).name == "4242"
+    with pytest.raises(users.UnknownUser, match="no user but the uid 4242, so not 'agent'"):
+        users.usable(users.resolve("agent", root=root))

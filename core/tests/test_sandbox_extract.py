@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -180,5 +181,10 @@ def test_no_sequence_of_entries_escapes_or_leaves_a_link_that_does(
     assert not (top / "mid").exists() or {path.name for path in (top / "mid").iterdir()} <= {"out"}
     for path in local.rglob("*"):
         if path.is_symlink():
+            try:
+                os.stat(path)
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    continue  # leads nowhere, and realpath(3) has no answer for it
             resolved = os.path.realpath(path)
             assert resolved == str(local) or resolved.startswith(f"{local}/")

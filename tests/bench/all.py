@@ -35,7 +35,7 @@ Written by `make bench`; every figure was measured in one go, on one machine, at
 work without agentix in the same run (for `local`, an interpreter started by bubblewrap alone); a ratio of 1.0 is as
 fast as the bare loop.
 
-- machine: {machine}
+- machine: {machine}, load {load:.1f} before it began
 - Python {python}, commit {commit}, {seconds:.0f} s in total
 
 ```sh
@@ -64,9 +64,13 @@ def summary(script: Path) -> str:
     return (ast.get_docstring(ast.parse(script.read_bytes())) or "").partition("\n")[0]
 
 
-def page(sections: list[tuple[str, str, list[Row]]], seconds: float) -> str:
+def page(sections: list[tuple[str, str, list[Row]]], *, seconds: float, load: float) -> str:
     """docs/benchmarks.md, from name, summary and rows of each script."""
-    lines = [PREAMBLE.format(machine=machine(), python=platform.python_version(), commit=commit(), seconds=seconds)]
+    lines = [
+        PREAMBLE.format(
+            machine=machine(), load=load, python=platform.python_version(), commit=commit(), seconds=seconds
+        )
+    ]
     for name, what, rows in sections:
         lines += [
             "",
@@ -102,12 +106,12 @@ def commit() -> str:
 
 def main() -> int:
     """Measure, print, write; 1 where a target was missed."""
-    started, sections = time.monotonic(), []
+    started, load, sections = time.monotonic(), os.getloadavg()[0], []
     for script in benchmarks():
         rows = measure(script)
         print(f"{script.stem}\n{markdown(rows)}", flush=True)
         sections.append((script.stem, summary(script), rows))
-    PAGE.write_text(page(sections, time.monotonic() - started))
+    PAGE.write_text(page(sections, seconds=time.monotonic() - started, load=load))
     missed = [row.name for _, _, rows in sections for row in rows if row.met is False]
     print(f"written: {PAGE.relative_to(Path.cwd()) if PAGE.is_relative_to(Path.cwd()) else PAGE}")
     if missed:

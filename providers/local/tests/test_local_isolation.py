@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentix.api import Capability, ImageBuild, Mount, SandboxConfig, Unsupported
+from agentix.api import Capability, ConfigError, ImageBuild, Mount, SandboxConfig, Unsupported, load
 from agentix.providers.local import LocalConfig, LocalProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("leftovers")]
@@ -191,6 +191,22 @@ async def test_mounts_and_shown_directories_are_read_only(cache: Path) -> None:
         assert await sandbox.read_file("/data/in/file") == b"content"
         assert await sandbox.read_file(str(folder / "file")) == b"content"
         assert not (await sandbox.exec(f"echo x > /data/in/file || echo x > {folder}/file")).ok
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("opt/node", "not an absolute path"),
+        ("/opt/../etc", "not an absolute path"),
+        ("/", "would cover"),
+        ("/proc", "would cover"),
+        ("/agentix/runtime", "would cover"),
+        ("/no/such/directory", "does not exist"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_at_once(path: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"--provider-opt show: .*{said}"):
+        load("provider", "local", {"show": path}, where="--provider-opt")
 
 
 async def test_capabilities_tell_what_this_machine_allows(provider: LocalProvider) -> None:

@@ -19,7 +19,7 @@ import site, sys
 for folder in {sites!r}:
     site.addsitedir(folder)
 import anyio, json, os
-from agentix.api import SandboxConfig, Unsupported
+from agentix.api import EnvFailed, SandboxConfig, Unsupported
 from agentix.providers.local import LocalProvider
 
 async def main():
@@ -37,6 +37,12 @@ async def main():
             said["bomb"] = (await run("for i in $(seq 100); do sleep 9 & done 2>&1")).text
             said["pids"] = len((await run("echo /proc/[0-9]*")).text.split())
             said["notes"] = sandbox.info.notes
+            said["others"] = []
+            for act in (sandbox.exec("true", user="nobody"), sandbox.write_file("/app/y", b"", user="nobody")):
+                try:
+                    await act
+                except EnvFailed as error:
+                    said["others"].append(str(error))
         try:
             await provider.create(SandboxConfig(user="nobody"), await provider.runtime())
         except Unsupported as error:
@@ -106,6 +112,7 @@ def test_limits_hold(said: dict[str, object]) -> None:
 
 def test_another_user_is_refused_by_name(said: dict[str, object]) -> None:
     assert "nobody" in str(said["user"]) and "ordinary user" in str(said["user"])
+    assert said["others"] == ["the sandbox has no uid 65534, so not the user 'nobody'"] * 2
 
 
 def test_nothing_is_left(said: dict[str, object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import traceback
 from collections.abc import Callable, Sequence
@@ -37,6 +38,11 @@ def run_command(command: Callable[[], Any], arguments: Sequence[str], *, program
     except BrokenPipeError:
         Output.stdout().close()
         return exit_codes.FAILED
+    except (PermissionError, NotADirectoryError) as error:
+        # Of a path that was given; who gave it need not be known to say what is wrong with it.
+        named = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        _tell(error, f"{named}{error.strerror or error}", arguments)
+        return exit_codes.USAGE
     except Exception as error:
         # typer's own errors; their module differs between its versions.
         show, code = getattr(error, "show", None), getattr(error, "exit_code", None)

@@ -203,6 +203,10 @@ def _refuse_twins(trials: tuple[Trial, ...], out: Path) -> None:
 
 
 def _ignores_case(path: Path) -> bool:
-    existing = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
-    swapped = Path(str(existing).swapcase())
-    return swapped != existing and swapped.exists() and swapped.samefile(existing)
+    try:
+        existing = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+        swapped = Path(str(existing).swapcase())
+        return swapped != existing and swapped.exists() and swapped.samefile(existing)
+    except OSError:
+        # It cannot be looked at, and will not be written to either.
+        return False

@@ -81,6 +81,9 @@ def _replace(path: Path, *, interpreter: Interpreter, server: list[tuple[PurePos
     with _locked(path.parent):
         if is_intact(path):
             return
+        # Nobody else builds while this is locked: what is unfinished was left by a process that was killed.
+        for left in path.parent.glob(f"{UNFINISHED}*"):
+            shutil.rmtree(left, ignore_errors=True)
         fresh = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=path.parent))
         try:
             sizes = lay_out(fresh, interpreter=interpreter, server=server)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from agentix.errors import ConfigError
 from agentix.registry.resolving import nearest
@@ -73,13 +74,23 @@ def _unknown(key: str, fields: Mapping[str, FieldInfo], *, label: str, where: st
 def _invalid(exc: ValidationError, typed: Mapping[str, str], *, label: str, where: str) -> ConfigError:
     first = exc.errors(include_url=False, include_input=False)[0]
     if not first["loc"]:
-        return ConfigError(f"the options of {label} do not go together: {first['msg']}", where=where)
+        return ConfigError(f"the options of {label} do not go together: {_said(first)}", where=where)
     key, *deeper = (str(part) for part in first["loc"])
     path = option_path(where, ".".join([typed.get(key, key), *deeper]))
     if first["type"] == "missing" and not deeper:
         hint = f"{path}=VALUE" if where.startswith("--") else None
         return ConfigError(f"{label} needs this option", where=path, hint=hint)
-    return ConfigError(first["msg"], where=path)
+    return ConfigError(_said(first), where=path)
+
+
+def _said(error: ErrorDetails) -> str:
+    """What is wrong, in the words of the plugin or in plain ones."""
+    context = error.get("ctx", {})
+    if error["type"] in ("value_error", "assertion_error"):
+        return str(context.get("error") or error["msg"])
+    if error["type"] == "too_short":
+        return f"needs at least {context['min_length']} value(s), not {context['actual_length']}"
+    return error["msg"]
 
 
 def _read(field: FieldInfo, value: object, path: str) -> object:

@@ -27,7 +27,7 @@ def start(server: Server, number: int, arguments: dict[str, Any]) -> Command:
     """
     settings = server.settings
     chosen = arguments["user"] if arguments["user"] is not None else settings["user"]
-    user = users.resolve(chosen if chosen is not None else settings["base_user"])
+    user = users.usable(users.resolve(chosen if chosen is not None else settings["base_user"]))
     env = environment(settings, arguments, user, chosen=chosen is not None)
     if arguments["pty"]:
         env.setdefault("TERM", b"xterm")

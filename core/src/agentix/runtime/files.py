@@ -66,7 +66,7 @@ def owner(user: str | None) -> tuple[int, int] | None:
     """Who gets what is made; None leaves it to this process's user."""
     if user is None:
         return None
-    found = users.resolve(user)
+    found = users.usable(users.resolve(user))
     return found.uid, found.gid
 
 

@@ -66,6 +66,35 @@ def resolve(user: str | None, *, root: str = "/") -> User:
     return User(uid, gid, [gid, *groups], name, home)
 
 
+def usable(user: User) -> User:
+    """The same user, where this process can become it.
+
+    Raises:
+        UnknownUser: It is outside the ids that this sandbox has, or there is no other than this process's own.
+    """
+    if user.is_current:
+        return user
+    if posix.geteuid() != 0:
+        raise UnknownUser(f"the sandbox has no user but the uid {posix.geteuid()}, so not {user.name!r}")
+    for file, ids in (("uid_map", [user.uid]), ("gid_map", [user.gid, *user.groups])):
+        for number in ids:
+            if not any(first <= number < first + count for first, count in _mapped(file)):
+                raise UnknownUser(f"the sandbox has no {file[:3]} {number}, so not the user {user.name!r}")
+    return user
+
+
+_maps: dict[str, list[tuple[int, int]]] = {}
+
+
+def _mapped(file: str) -> list[tuple[int, int]]:
+    """First and number of the ids that exist in this user namespace, range by range; they never change."""
+    if file not in _maps:
+        rows = [fields[0].split() for fields in _lines(f"/proc/self/{file}")]
+        # Without /proc, the kernel has the say.
+        _maps[file] = [(int(row[0]), int(row[2])) for row in rows if len(row) == 3] or [(0, (1 << 32) - 1)]
+    return _maps[file]
+
+
 def _lines(path: str) -> Iterator[list[str]]:
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)

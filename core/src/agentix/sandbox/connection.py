@@ -49,14 +49,16 @@ class Connection:
         self._last = 0
         self._urgent: deque[bytes] = deque()
         self._bulk: deque[bytes] = deque()
-        self._sending = anyio.Event()
+        self._send_nowait: Callable[[bytes], int] | None = getattr(stream, "send_nowait", None)
+        self._sending = False
         self._greeting: Any = None
         self._greeted = anyio.Event()
         self._heard = False
         self._failure: HostError | None = None
         self._failing = False
-        self._scope: anyio.CancelScope | None = None
         self._group: TaskGroup | None = None
+        self._session: TaskGroup | None = None
+        self._scope: anyio.CancelScope | None = None
         self._stopped = anyio.Event()
 
     @property
@@ -71,10 +73,9 @@ class Connection:
             SandboxGone: The stream ended first.
             WireError: The answer is not the protocol's, or of another version.
         """
-        self._group = group
-        group.start_soon(self._run)
+        self._session = group
         self._urgent.append(wire.frame(wire.HELLO, 0, wire.encode(hello)))
-        self._sending.set()
+        group.start_soon(self._run)
         await self._greeted.wait()
         self.check()
         greeting: dict[str, Any] = self._greeting
@@ -87,8 +88,8 @@ class Connection:
 
     def spawn(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run something that raises nothing for as long as the sandbox's session lasts."""
-        assert self._group is not None
-        self._group.start_soon(function)
+        assert self._session is not None
+        self._session.start_soon(function)
 
     def call(self, method: str, arguments: dict[str, Any]) -> Call:
         """Begin a call; `async with` it."""
@@ -100,10 +101,12 @@ class Connection:
         return call
 
     def send(self, frame: bytes, *, bulk: bool = False) -> None:
-        """Queue a frame; bulk data waits for everything else."""
-        if not self._failing:
-            (self._bulk if bulk else self._urgent).append(frame)
-            self._sending.set()
+        """Send a frame, now or as soon as the stream takes it; bulk data waits for everything else."""
+        if self._failing:
+            return
+        (self._bulk if bulk else self._urgent).append(frame)
+        if not self._sending:
+            self._start_sending()
 
     def distrust(self, error: WireError) -> None:
         """Give the runtime up: it has sent what no honest one sends, so nothing it sends is worth waiting for."""
@@ -142,9 +145,13 @@ class Connection:
     async def _serve(self) -> None:
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._write)
                 group.start_soon(self._watch)
-                await self._read()
+                self._group = group
+                try:
+                    self._start_sending()
+                    await self._read()
+                finally:
+                    self._group = None
         except* WireError as errors:
             self._failing = True
             self._break(errors.exceptions[0])  # type: ignore[arg-type]
@@ -211,18 +218,37 @@ class Connection:
             del self._calls[number]
             call.ended(value, failed=kind == wire.ERROR)
 
+    def _start_sending(self) -> None:
+        """Send what waits: at once where the stream can do that, the rest in a task."""
+        if self._group is None:
+            return
+        if self._send_nowait is not None and len(self._urgent) + len(self._bulk) == 1:
+            queue = self._urgent or self._bulk
+            frame = queue[0]
+            try:
+                sent = self._send_nowait(frame)
+            except OSError:
+                # The task finds out, where it ends the connection.
+                sent = 0
+            if sent == len(frame):
+                queue.popleft()
+                return
+            queue[0] = frame[sent:]
+            if queue is self._bulk and sent:
+                # Begun, it goes before all else.
+                self._urgent.append(self._bulk.popleft())
+        self._sending = True
+        self._group.start_soon(self._write)
+
     async def _write(self) -> None:
-        while True:
-            if not self._urgent and not self._bulk:
-                self._sending = anyio.Event()
-                await self._sending.wait()
-                continue
+        while self._urgent or self._bulk:
             burst = bytearray()
             while self._urgent:
                 burst += self._urgent.popleft()
             while self._bulk and len(burst) < RECEIVE:
                 burst += self._bulk.popleft()
             await self._stream.send(bytes(burst))
+        self._sending = False
 
     async def _watch(self) -> None:
         silent = 0

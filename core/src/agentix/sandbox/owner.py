@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +32,6 @@ class Owner:
             # After a reboot nothing of it is left; another machine with the same cache is none of our business.
             return self.host == here.host
         return self.pid_namespace == here.pid_namespace and start_time(self.pid) != self.start
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for a lease."""
-        return asdict(self)
 
 
 # Keyed by pid: a forked child is another owner.

@@ -123,9 +123,9 @@ class BaseProvider(ABC):
                     yield sandbox
                 except BaseException as raised:
                     error = raised
+                # With it ends all that runs in the group.
                 with anyio.CancelScope(shield=True):
                     await sandbox.aclose()
-                group.cancel_scope.cancel()
         finally:
             within_s = None if sandbox is None else sandbox.teardown_s
             unreleased = await self._release(info, within_s=within_s or self.teardown_s)

@@ -61,6 +61,17 @@ class SocketStream(ByteStream):
             except OSError as error:
                 raise self._broken() from error
 
+    def send_nowait(self, item: bytes) -> int:
+        """Send as much as there is room for; how many bytes that was.
+
+        Raises:
+            OSError: The stream is closed or broken.
+        """
+        try:
+            return self._raw.send(item)
+        except BlockingIOError:
+            return 0
+
     async def send_eof(self) -> None:
         """Say that nothing more will be sent."""
         try:

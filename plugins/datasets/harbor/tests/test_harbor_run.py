@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,21 @@ async def test_logs_are_kept_on_the_host(task: MakeTask, run: Run, logs: Path, s
     assert (logs / "agent" / "a.log").read_text() == "working\n"
     assert (logs / "artifacts" / "logs" / "artifacts" / "x").read_text() == "kept\n"
     assert not [note for note in rollout.notes if not note.startswith("local:")]
+
+
+async def test_where_logs_are_kept_no_directory_is_made_that_a_killed_run_would_leave(
+    task: MakeTask, run: Run, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    mkdtemp = tempfile.mkdtemp
+
+    def noted(suffix: str | None = None, prefix: str | None = None, dir: str | None = None) -> str:
+        made.append(prefix or "")
+        return mkdtemp(suffix, prefix, dir)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", noted)
+    assert (await run(task())).reward == 1.0
+    assert "agentix-harbor-" not in made
 
 
 async def test_nothing_has_to_be_kept(task: MakeTask, run: Run) -> None:
@@ -130,6 +146,16 @@ async def test_what_a_task_lacks_fails_that_task_by_name(task: MakeTask, run: Ru
     assert rollout.failure is not None
     assert rollout.failure.code == FailureCode.ENV_FAILED
     assert key in rollout.failure.message
+
+
+@pytest.mark.parametrize("table", ["agent", "verifier"])
+@pytest.mark.parametrize("user", ["no-such-user", "4000000000", "99999999999999", "0:4000000000"])
+async def test_a_user_that_the_sandbox_does_not_have_fails_the_environment(
+    task: MakeTask, run: Run, table: str, user: str
+) -> None:
+    rollout = await run(task(toml=f'[{table}]\nuser = "{user}"'))
+    assert (rollout.reward, rollout.failure.code) == (None, FailureCode.ENV_FAILED)
+    assert user.rpartition(":")[2] in rollout.failure.message
 
 
 async def test_a_task_that_cannot_run_leaves_the_others_alone(

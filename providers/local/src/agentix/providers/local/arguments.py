@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,13 +72,17 @@ def root_arguments(root: Root, *, files: Mapping[str, int]) -> list[str]:
     words = ["--size", str(root.storage_bytes), "--perms", "0755", "--tmpfs", "/", "--ro-bind", "/usr", "/usr"]
     if root.own_sources and Path(SOURCES).is_dir():
         words += ["--size", str(root.storage_bytes), "--perms", "0755", "--tmpfs", SOURCES]
-    for name in _HOST_TOOLS:
-        path = Path("/", name)
-        if path.is_symlink():
-            words += ["--symlink", str(path.readlink()), str(path)]
-        elif path.is_dir():
-            words += ["--ro-bind", str(path), str(path)]
-    words += ["--proc", "/proc", "--dev", "/dev", "--size", str(_SHARED_MEMORY_BYTES), "--perms", "1777"]
+    words += [
+        *_host_tools(),
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--size",
+        str(_SHARED_MEMORY_BYTES),
+        "--perms",
+        "1777",
+    ]
     words += ["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
     for folder in OPEN_DIRS:
         words += ["--perms", "1777", "--dir", folder]
@@ -96,3 +101,15 @@ def root_arguments(root: Root, *, files: Mapping[str, int]) -> list[str]:
     for mount in root.mounts:
         words += ["--ro-bind" if mount.read_only else "--bind", str(mount.source), mount.target]
     return [*words, "--chdir", "/", "--"]
+
+
+@functools.cache
+def _host_tools() -> tuple[str, ...]:
+    words: list[str] = []
+    for name in _HOST_TOOLS:
+        path = Path("/", name)
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            words += ["--ro-bind", str(path), str(path)]
+    return tuple(words)

@@ -72,14 +72,17 @@ def end(box: Box, leases: Leases) -> None:
             box.wire.close()
         if box.network is not None:
             box.network.close()
-        stop(box.process, first=box.lease.processes[1][0])
+        clean = stop(box.process, first=box.lease.processes[1][0])
         box.ended = True
         os.close(box.log)
+        if clean:
+            _forget(box.lease, leases, deadline=time.monotonic() + _END_LIMIT_S)
+            return
     clear(box.lease, leases)
 
 
-def stop(process: subprocess.Popen[bytes], *, first: int | None = None) -> None:
-    """End bubblewrap and what it has started.
+def stop(process: subprocess.Popen[bytes], *, first: int | None = None) -> bool:
+    """End bubblewrap and what it has started; whether it surely took everything inside along.
 
     Args:
         process: Bubblewrap outside.
@@ -92,10 +95,11 @@ def stop(process: subprocess.Popen[bytes], *, first: int | None = None) -> None:
         for child in _children(process.pid) if first is None else [first]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-        if first is not None:
-            wait(process, limit_s=_END_LIMIT_S)
+        if first is not None and wait(process, limit_s=_END_LIMIT_S) is not None:
+            return True
     process.kill()
     process.wait()
+    return False
 
 
 def wait(process: subprocess.Popen[bytes], *, limit_s: float) -> int | None:
@@ -123,6 +127,11 @@ def clear(lease: Lease, leases: Leases) -> None:
     with contextlib.ExitStack() as stack:
         for descriptor in _running(lease, stack):
             _end(descriptor, deadline, lease)
+    _forget(lease, leases, deadline=deadline)
+
+
+def _forget(lease: Lease, leases: Leases, *, deadline: float) -> None:
+    """Remove what is left of a sandbox without processes."""
     groups = tuple(Path(path) for path in lease.cgroups)
     left = cgroups.remove(groups, patience_s=max(0.1, deadline - time.monotonic()))
     if left:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+_OWN = ("agentix", "dev", "proc", "sys")
 
 
 class LocalConfig(BaseModel):
@@ -27,3 +30,15 @@ class LocalConfig(BaseModel):
     """The `bwrap` to use; the system's by default, else the one that came with this package."""
     uid_base: Annotated[int, Field(ge=65_536, le=0x7FFE_0000)] = 0x7000_0000
     """First host uid of the ranges that sandboxes get where agentix runs as root; 65536 uids each."""
+
+    @field_validator("show")
+    @classmethod
+    def _can_be_shown(cls, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        for path in paths:
+            if not path.is_absolute() or ".." in path.parts:
+                raise ValueError(f"{path} is not an absolute path")
+            if len(path.parts) < 2 or path.parts[1] in _OWN:
+                raise ValueError(f"{path} would cover what every sandbox has of its own")
+            if not os.path.lexists(path):
+                raise ValueError(f"{path} does not exist")
+        return paths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,13 +46,12 @@ class Identity:
         Raises:
             OSError: The kernel refuses.
         """
-        process = Path(f"/proc/{pid}")
         if not self.has_users:
             # Without it the kernel refuses a gid map from somebody unprivileged (user_namespaces(7)).
-            (process / "setgroups").write_text("deny", encoding="ascii")
-        (process / "uid_map").write_text(f"0 {self.uid} {self.count}", encoding="ascii")
+            _write(f"/proc/{pid}/setgroups", "deny")
+        _write(f"/proc/{pid}/uid_map", f"0 {self.uid} {self.count}")
         gid = self.uid if self.switch else os.getegid()
-        (process / "gid_map").write_text(f"0 {gid} {self.count}", encoding="ascii")
+        _write(f"/proc/{pid}/gid_map", f"0 {gid} {self.count}")
 
 
 def identity_for(slot: int, *, uid_base: int) -> Identity:
@@ -65,8 +65,19 @@ def identity_for(slot: int, *, uid_base: int) -> Identity:
 
 
 def _is_mapped(first: int, count: int) -> bool:
-    for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
-        inside, _, length = (int(word) for word in line.split())
-        if inside <= first and first + count <= inside + length:
-            return True
-    return False
+    return any(inside <= first and first + count <= inside + length for inside, length in _mapped())
+
+
+@functools.cache
+def _mapped() -> tuple[tuple[int, int], ...]:
+    """The ranges of uids of this process's user namespace, which are written once."""
+    lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
+    return tuple((int(line.split()[0]), int(line.split()[2])) for line in lines)
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode("ascii"))
+    finally:
+        os.close(descriptor)

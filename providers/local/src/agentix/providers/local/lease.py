@@ -11,7 +11,7 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,11 @@ class Lease:
 
     def text(self) -> bytes:
         """What is written down, to be read by `parse`."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        return json.dumps({**data, "owner": self.owner.as_dict(), "labels": dict(self.labels)}).encode("utf-8")
+        return json.dumps({**vars(self), "owner": vars(self.owner), "labels": dict(self.labels)}).encode("utf-8")
+
+    def mark(self) -> bytes:
+        """What the text of no other lease begins with."""
+        return json.dumps({"id": self.id})[:-1].encode("utf-8")
 
     @staticmethod
     def parse(text: bytes) -> Lease:
@@ -108,7 +111,6 @@ class Leases:
             HostError: The directory cannot be written, or every slot is taken.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
             first = random.randrange(SLOTS)  # noqa: S311
             for step in range(SLOTS):
                 slot = (first + step) % SLOTS
@@ -137,25 +139,22 @@ class Leases:
         changed = replace(lease, **changes)
         # Replaced as a whole: a reader finds the old text or the new one.
         fresh = f"{self.folder}/.{lease.id}"
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, changed.text())
-        finally:
-            os.close(descriptor)
+        _write(fresh, changed.text(), os.O_CREAT)
         os.replace(fresh, self._path(lease.slot))  # noqa: PTH105
         return changed
 
     def release(self, lease: Lease) -> None:
         """Give the slot back. Nothing happens where somebody else has it by now."""
-        current = self.find(lease.id)
-        if current is not None:
-            self._path(lease.slot).unlink(missing_ok=True)
+        path = self._path(lease.slot)
+        with contextlib.suppress(FileNotFoundError):
+            if _read(path).startswith(lease.mark()):
+                os.unlink(path)  # noqa: PTH108
 
     def find(self, sandbox_id: str) -> Lease | None:
         """The lease of a sandbox, whoever made it."""
         try:
             slot = int(sandbox_id.split("-")[1], 16)
-            lease = Lease.parse(self._path(slot).read_bytes())
+            lease = Lease.parse(_read(self._path(slot)))
         except (OSError, ValueError, IndexError):
             return None
         return lease if lease.id == sandbox_id else None
@@ -184,14 +183,29 @@ class Leases:
 
     def _publish(self, lease: Lease) -> bool:
         try:
-            descriptor = os.open(self._path(lease.slot), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            _write(self._path(lease.slot), lease.text(), os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             return False
-        try:
-            os.write(descriptor, lease.text())
-        finally:
-            os.close(descriptor)
+        except FileNotFoundError:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+            return self._publish(lease)
         return True
 
-    def _path(self, slot: int) -> Path:
-        return self.folder / f"slot-{slot:03x}"
+    def _path(self, slot: int) -> str:
+        return f"{self.folder}/slot-{slot:03x}"
+
+
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, text: bytes, flags: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o600)
+    try:
+        os.write(descriptor, text)
+    finally:
+        os.close(descriptor)

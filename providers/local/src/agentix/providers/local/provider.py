@@ -8,11 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import anyio
 from anyio.abc import ByteStream
-from anyio.from_thread import run_sync as call_loop
 from anyio.lowlevel import current_token
 
 from agentix.api import (
@@ -289,7 +288,9 @@ def _info(lease: Lease, *, env: Mapping[str, str] | None = None, notes: tuple[st
 async def _result_of(future: Future[T]) -> T:
     """Wait for a thread without blocking the event loop; the thread is not stopped by cancellation."""
     done = anyio.Event()
-    token = current_token()
+    # Unlike anyio's way into a loop, its own ones do not make the thread wait until the loop has taken it.
+    loop: Any = current_token().native_token
+    soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
     here = threading.get_ident()
     waits = True
 
@@ -302,7 +303,7 @@ async def _result_of(future: Future[T]) -> T:
             return
         # The loop may be over by the time that a thread is.
         with suppress(RuntimeError):
-            call_loop(done.set, token=token)
+            soon(done.set)
 
     future.add_done_callback(finished)
     try:

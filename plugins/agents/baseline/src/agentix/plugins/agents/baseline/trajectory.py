@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,8 +50,8 @@ async def take_trajectory(sandbox: Sandbox, path: str, log_dir: Path | None, *, 
 
 
 def _checked(data: bytes, path: str, log_dir: Path | None) -> Taken:
-    with TemporaryDirectory(prefix="agentix-") as aside:
-        file = (log_dir or Path(aside)) / FILE
+    with TemporaryDirectory(prefix="agentix-") if log_dir is None else nullcontext(log_dir) as place:
+        file = Path(place) / FILE
         file.write_bytes(data)
         try:
             document = read_trajectory(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,8 +103,9 @@ class Driver:
         logs = self._log_dir(stage)
         await keep_logs(self.flow, sandbox, AGENT_LOGS, None if logs is None else logs / "agent")
         await run_collect_hooks(self.flow, sandbox, stage.collect_hooks)
-        with tempfile.TemporaryDirectory(prefix="agentix-harbor-") as spare:
-            into = Path(spare) if logs is None else logs / "artifacts"
+        # A directory of its own stays behind where this process is killed, so there is one only where it is needed.
+        with tempfile.TemporaryDirectory(prefix="agentix-harbor-") if logs is None else nullcontext(logs) as place:
+            into = Path(place) / "artifacts"
             separate = stage.verifier_mode == "separate"
             collected: list[Collected] = []
             if separate or logs is not None:
