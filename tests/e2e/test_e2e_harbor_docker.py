@@ -125,9 +125,8 @@ def test_what_an_image_says_and_what_the_task_says_of_users_and_directories(engi
         '[agent]\nuser = "worker"\n[verifier]\nuser = "nobody"',
         words(
             **{
-                "environment/Dockerfile": "FROM IMAGE\nENV FROM_IMAGE=yes\nWORKDIR /srv/here\n"
-                "RUN chmod 777 .\nUSER 1234",
-                "solution/solve.sh": 'echo "$(id -un) $(pwd) $FROM_IMAGE" > seen',
+                "environment/Dockerfile": "FROM IMAGE\nENV GIVEN=yes\nWORKDIR /srv/here\nRUN chmod 777 .\nUSER 1234",
+                "solution/solve.sh": 'echo "$(id -un) $(pwd) $GIVEN" > seen',
                 "tests/test.sh": '[ "$(id -un) $(cat seen)" = "nobody worker /srv/here yes" ] '
                 "&& echo 1 > /logs/verifier/reward.txt",
             }
