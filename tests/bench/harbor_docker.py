@@ -39,14 +39,20 @@ def docker(*arguments: str) -> str:
     return subprocess.run(["docker", *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
+def put(container: str, task: Path, name: str) -> None:
+    """Copy a directory in; `docker cp` into a container that runs is not dependable on a busy engine of version 20."""
+    archive = subprocess.run(["tar", "-c", "-C", str(task), name], check=True, stdout=subprocess.PIPE).stdout
+    subprocess.run(["docker", "exec", "-i", container, "tar", "-x", "-C", "/"], check=True, input=archive)
+
+
 def by_hand(task: Path, image: str) -> None:
     """What a patient person types."""
     container = docker("run", "-d", "--network", "none", image, "sleep", "600")
     try:
         docker("exec", container, "mkdir", "-p", "/logs/agent", "/logs/verifier", "/logs/artifacts")
-        docker("cp", str(task / "solution"), f"{container}:/solution")
+        put(container, task, "solution")
         docker("exec", container, "sh", "/solution/solve.sh")
-        docker("cp", str(task / "tests"), f"{container}:/tests")
+        put(container, task, "tests")
         docker("exec", container, "sh", "/tests/test.sh")
         assert docker("exec", container, "cat", "/logs/verifier/reward.txt") == "1"
     finally:
