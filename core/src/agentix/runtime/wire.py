@@ -45,6 +45,7 @@ FROM_HOST = frozenset({HELLO, CALL, DATA, END, CREDIT, CANCEL, PING})
 FROM_RUNTIME = frozenset({HELLO, DATA, CREDIT, PONG, RESULT, ERROR})
 
 _HEAD = Struct(">IBI")
+HEAD_BYTES = _HEAD.size
 _FLOAT = Struct(">d")
 _INT = Struct(">q")
 

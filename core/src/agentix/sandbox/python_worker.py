@@ -36,6 +36,8 @@ class Running:
         self.connection = connection
         self.id = call.id
         self.ended = anyio.Event()
+        self.calls = 0
+        """How many calls are under way in it."""
         self.failure: Exception | None = None
         self.exit: Any = None
         self._call = call
@@ -61,6 +63,9 @@ class Running:
         """Wait until what it said before now is logged."""
         while self._call.waiting and not self._replay.flooded and not self.ended.is_set():
             await anyio.lowlevel.checkpoint()
+        if self.calls <= 1:
+            # Nobody is left who could complete a line.
+            self._replay.end_lines()
 
 
 class PythonWorker:
