@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import sys
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -378,3 +380,26 @@ def test_an_agent_reaches_a_tasks_mcp_server_by_what_it_is_told(compose: Engine,
     done = compose.run("command", "--agent-opt", f"script={script}")
     assert rewards(done) == {"composed": 1.0}, done.said
     assert json.loads((done.run_dir / "results.jsonl").read_text())["reward"] == 1.0
+
+
+def test_services_whose_owner_was_killed_are_found_and_removed(compose: Engine, tmp_path: Path) -> None:
+    composed(compose)
+    script = write(tmp_path / "agent.sh", "#!/bin/sh\nsleep 300\n")
+    running = compose.shop.start("--agent", "command", "--agent-opt", f"script={script}", "--provider", "docker")
+    try:
+        for _ in range(600):
+            if len(compose.left().split()) >= 3 or running.poll() is not None:
+                break
+            time.sleep(0.1)
+        assert running.poll() is None, running.communicate()[0]
+    finally:
+        running.kill()
+        running.communicate()
+    swept = compose.shop.command(Path(sys.executable).parent / "agentix", "gc", "--provider", "docker")
+    assert swept.code == 0, swept.said
+    for _ in range(100):
+        if not compose.left():
+            break
+        # Another run that starts now sweeps too, and has taken some of it on.
+        time.sleep(0.1)
+    assert compose.left() == ""
