@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# Loaded once here rather than in every child, which needs it for prctl.
+import _ctypes  # noqa: F401
 import asyncio
 import os
 import socket
