@@ -70,15 +70,20 @@ class Engine:
         return root
 
     def run(self, agent: str = "oracle", *more: str, env: Mapping[str, str] | None = None) -> Any:
-        done = self.shop.run("--agent", agent, "--provider", "docker", *more, id=agent, env=env)
-        assert self.left() == "", "something was left on the engine"
+        run = f"{agent}-{self.shop.mark}"
+        done = self.shop.run("--agent", agent, "--provider", "docker", *more, id=run, env=env)
+        assert self.left(run) == "", "something was left on the engine"
         return done
 
-    def left(self) -> str:
-        """What carries the mark of this process's sandboxes and is still there."""
-        ours = docker("ps", "-aq", "--filter", f"ancestor={self.image}", "--filter", "label=agentix.provider=docker")
-        parts = [docker(kind, "ls", "-q", "--filter", "name=agentix-[0-9a-f]{16}_") for kind in ("network", "volume")]
-        return " ".join([ours, *parts]).strip()
+    def left(self, run: str) -> str:
+        """What the engine still has of a run."""
+        label = ("--filter", f"label=agentix.run={run}")
+        found = [
+            docker("ps", "-aq", *label),
+            docker("network", "ls", "-q", *label),
+            docker("volume", "ls", "-q", *label),
+        ]
+        return " ".join(found).strip()
 
 
 @pytest.fixture(scope="module")
@@ -385,10 +390,13 @@ def test_an_agent_reaches_a_tasks_mcp_server_by_what_it_is_told(compose: Engine,
 def test_services_whose_owner_was_killed_are_found_and_removed(compose: Engine, tmp_path: Path) -> None:
     composed(compose)
     script = write(tmp_path / "agent.sh", "#!/bin/sh\nsleep 300\n")
-    running = compose.shop.start("--agent", "command", "--agent-opt", f"script={script}", "--provider", "docker")
+    run = f"killed-{compose.shop.mark}"
+    running = compose.shop.start(
+        "--agent", "command", "--agent-opt", f"script={script}", "--provider", "docker", id=run
+    )
     try:
         for _ in range(600):
-            if len(compose.left().split()) >= 3 or running.poll() is not None:
+            if len(compose.left(run).split()) >= 3 or running.poll() is not None:
                 break
             time.sleep(0.1)
         assert running.poll() is None, running.communicate()[0]
@@ -398,8 +406,8 @@ def test_services_whose_owner_was_killed_are_found_and_removed(compose: Engine, 
     swept = compose.shop.command(Path(sys.executable).parent / "agentix", "gc", "--provider", "docker")
     assert swept.code == 0, swept.said
     for _ in range(100):
-        if not compose.left():
+        if not compose.left(run):
             break
         # Another run that starts now sweeps too, and has taken some of it on.
         time.sleep(0.1)
-    assert compose.left() == ""
+    assert compose.left(run) == ""
