@@ -172,9 +172,10 @@ async def test_a_blocking_call_that_is_ended_is_dead_with_all_it_started(
     sandbox: Sandbox, tmp_path: Path, how: str
 ) -> None:
     path = tmp_path / "pids"
+    await sandbox.remote(calls.nothing)
     if how == "timeout":
-        with pytest.raises(TimeoutError, match=r"sleep took longer than 1 s in sandbox host-process-"):
-            await sandbox.call(calls.sleep, (str(path),), timeout_s=1)
+        with pytest.raises(TimeoutError, match=r"sleep took longer than 3 s in sandbox host-process-"):
+            await sandbox.call(calls.sleep, (str(path),), timeout_s=3)
     else:
         async with anyio.create_task_group() as group:
             group.start_soon(sandbox.remote, calls.sleep, str(path))
@@ -189,7 +190,7 @@ async def test_an_async_call_that_is_ended_runs_its_cleanup(sandbox: Sandbox, tm
     path = tmp_path / "state"
     await sandbox.remote(calls.nothing)
     with pytest.raises(TimeoutError, match="was ended"):
-        await sandbox.call(calls.wait, (str(path),), timeout_s=0.5)
+        await sandbox.call(calls.wait, (str(path),), timeout_s=3)
     assert path.read_text() == "ended"
 
 

@@ -19,6 +19,7 @@ from agentix.errors import AgentixError, HostError, RemoteCallError, ResultError
 from agentix.models import RuntimeMount, SandboxConfig, SandboxInfo
 from agentix.runtime import answer, plain, wire
 from agentix.sandbox import BaseProvider, Sandbox, SocketStream, remote
+from agentix.sandbox.pickling import Pickled
 from agentix.sandbox.replay import LINES_AT_ONCE, LONGEST_LINE, Replay
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +29,7 @@ calls: Any = importlib.import_module("remote_functions")
 
 GREETING = {"protocol": wire.PROTOCOL, "pid": 1, "uid": 0, "uname": [], "python": "3"}
 ASKED = remote.Request(
-    function="m:f", payload=b"", rebuild=lambda value: value, iterate=False, limit=10_000, name="f", main=None
+    function="m:f", payload=Pickled(()), rebuild=lambda value: value, iterate=False, limit=10_000, name="f", main=None
 )
 Answer = Callable[["Scripted", int], Awaitable[None]]
 

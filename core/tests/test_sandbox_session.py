@@ -226,12 +226,6 @@ async def test_what_a_plain_process_cannot_have_is_refused_by_name(field: dict[s
             pass
 
 
-async def test_a_bundle_is_refused() -> None:
-    with pytest.raises(Unsupported, match="bundle 'eval:1'"):
-        async with HostProcessProvider().session(SandboxConfig(bundle="eval:1")):
-            pass
-
-
 async def test_a_working_directory_may_be_relative_to_the_sandbox() -> None:
     async with HostProcessProvider().session(SandboxConfig(workdir="repo")) as sandbox:
         await sandbox.make_dirs(".")

@@ -127,7 +127,8 @@ async def _bare(engine: Engine, image: str) -> None:
         await engine.call("POST", f"/containers/{name}/start", doing="start")
         await _bare_exec(engine, name)
     finally:
-        await engine.call("DELETE", f"/containers/{name}", query={"force": "1"}, doing="remove")
+        with anyio.CancelScope(shield=True):
+            await engine.call("DELETE", f"/containers/{name}", query={"force": "1"}, doing="remove")
 
 
 async def _bare_exec(engine: Engine, name: str) -> None:

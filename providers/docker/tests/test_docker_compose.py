@@ -73,6 +73,7 @@ def test_other_services_lose_what_could_be_had_once_only(tmp_path: Path) -> None
     model = found.model(labels={"l": "1"})
     assert "main" not in model["services"]
     assert model["services"]["web"]["labels"] == {"own": "1", "l": "1", BESIDE: "p"}
+    assert model["networks"]["default"]["labels"] == {"l": "1", BESIDE: "p"}
 
 
 @pytest.mark.parametrize(("network", "internal"), [("none", True), ("public", None)])

@@ -23,7 +23,11 @@ class SandboxProvider(Protocol):
     """
 
     name: str
-    capabilities: frozenset[Capability]
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can do beyond the least; an attribute of the class will do."""
+        ...
 
     async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
         """Create a sandbox with the runtime mounted at `/agentix/runtime` and its server started.

@@ -18,6 +18,7 @@ from agentix.runner.phases import Phases, timeout_error
 if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
 
+_BESIDES_BUILDING_S = 60.0
 _GRACE_S = 1.0
 """How much longer than its limit a session may take to end by itself."""
 
@@ -83,8 +84,13 @@ class Lease:
 
     async def _hold(self) -> None:
         started = time.perf_counter()
-        build_s = self._config.build_timeout_s if isinstance(self._config.image, ImageBuild) else None
-        create_s = self._phases.limit("create", task_s=build_s)
+        config = self._config
+        builds = isinstance(config.image, ImageBuild)
+        create_s = self._phases.limit("create", task_s=config.build_timeout_s if builds else None)
+        if builds and create_s is not None:
+            # A build that takes too long is the image's fault, which the provider can tell from the machine's.
+            config = config.model_copy(update={"build_timeout_s": create_s})
+            create_s += _BESIDES_BUILDING_S
         teardown_s = self._phases.limit("teardown") or self._phases.limits.teardown_s
         self._phases.begin("create")
         scope = self._scope
@@ -93,7 +99,7 @@ class Lease:
         ended = False
         try:
             with scope, boundary("sandbox", plugin=self._provider):
-                async with self._provider.session(self._config) as sandbox:
+                async with self._provider.session(config) as sandbox:
                     if not scope.cancel_called:
                         scope.deadline = math.inf
                         sandbox.teardown_s = teardown_s

@@ -88,12 +88,13 @@ def _answer(value: Any, call: Invocation, sender: _Sender) -> bytes:
             return answer.SENT
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
-        encoded = plain.encode(value, limit=call.limit)
+        encoded = plain.parts(value, limit=call.limit)
     except (plain.CannotLower, plain.TooLarge) as error:
         return reporting.refused(error)
-    if len(encoded) <= answer.INLINE:
-        return answer.VALUE + encoded
-    sender.data(encoded)
+    if len(encoded) == 1 and len(encoded[0]) <= answer.INLINE:
+        return answer.VALUE + encoded[0]
+    for part in encoded:
+        sender.data(part)
     return answer.SENT
 
 

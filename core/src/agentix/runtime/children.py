@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# Loaded once here rather than in every child, which needs it for prctl.
+import _ctypes  # noqa: F401
 import asyncio
 import os
 import socket
@@ -106,7 +108,11 @@ class Child:
     def _reap(self) -> None:
         asyncio.get_running_loop().remove_reader(self._fd)
         os.close(self._fd)
-        _, self.status = os.waitpid(self.pid, 0)
+        try:
+            _, self.status = os.waitpid(self.pid, 0)
+        except ChildProcessError:
+            # A function on the loop has waited for any child; how this one ended is lost with that.
+            self.status = -1
         self.exited.set()
         # What it left running may hold the other end; what it sent can still be read.
         self.raw.shutdown(socket.SHUT_RD)

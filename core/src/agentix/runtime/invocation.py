@@ -9,6 +9,7 @@ import pickle
 
 from agentix.runtime import answer, context, plain, reporting, wire
 from agentix.runtime.loading import load
+from agentix.runtime.pieces import Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,10 +104,10 @@ class Invocation:
 
     def _load(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         arguments = self._arguments
-        raw, self._pieces = b"".join(self._pieces), []
+        pieces, self._pieces = Pieces(self._pieces), []
         arguments["input"] = None
         function = load(arguments["name"], arguments["main"])
-        args, kwargs, values = pickle.loads(raw)  # noqa: S301 - it comes from the host, which is trusted
+        args, kwargs, values = pickle.load(pieces)  # noqa: S301 - it comes from the host, which is trusted
         context.arrive(values)
         return function, args, kwargs
 
@@ -117,7 +118,7 @@ class Invocation:
             try:
                 async for item in generator:
                     raw = plain.encode(item, limit=self.limit)
-                    await self._send(len(raw).to_bytes(4, "big") + raw)
+                    await self._send([len(raw).to_bytes(4, "big") + raw])
             except (plain.CannotLower, plain.TooLarge) as error:
                 return reporting.refused(error)
             finally:
@@ -125,18 +126,19 @@ class Invocation:
             return answer.SENT
         value = await function(*args, **kwargs)
         try:
-            encoded = plain.encode(value, limit=self.limit)
+            encoded = plain.parts(value, limit=self.limit)
         except (plain.CannotLower, plain.TooLarge) as error:
             return reporting.refused(error)
-        if len(encoded) <= answer.INLINE:
-            return answer.VALUE + encoded
+        if len(encoded) == 1 and len(encoded[0]) <= answer.INLINE:
+            return answer.VALUE + encoded[0]
         await self._send(encoded)
         return answer.SENT
 
-    async def _send(self, encoded: bytes | bytearray) -> None:
-        view = memoryview(encoded)
-        for at in range(0, len(view), wire.CHUNK):
-            await self.relay(view[at : at + wire.CHUNK])
+    async def _send(self, encoded: list[bytes | bytearray]) -> None:
+        for part in encoded:
+            view = memoryview(part)
+            for at in range(0, len(view), wire.CHUNK):
+                await self.relay(view[at : at + wire.CHUNK])
 
     async def relay(self, piece: memoryview) -> None:
         """Send a piece of the result when the host can take it."""

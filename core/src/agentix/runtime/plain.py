@@ -20,6 +20,7 @@ MAX_DEPTH = 100
 ITEM = 64
 """Bytes that each value counts for besides its own: an empty list has few on the wire and many in memory."""
 
+_LARGE = 1 << 18
 _COUNT, _INT, _FLOAT, _DELTA = Struct(">I"), Struct(">q"), Struct(">d"), Struct(">qii")
 
 
@@ -47,7 +48,12 @@ class TooLarge(ValueError):
 
 
 def encode(value: Any, *, limit: int) -> bytearray:
-    """Lower a value and write it.
+    """Lower a value and write it in one piece; see `parts`."""
+    return bytearray().join(parts(value, limit=limit))
+
+
+def parts(value: Any, *, limit: int) -> list[bytes | bytearray]:
+    """Lower a value and write it, without copying what is large.
 
     Args:
         value: What to write.
@@ -65,12 +71,14 @@ def encode(value: Any, *, limit: int) -> bytearray:
         raise
     except RecursionError:
         raise CannotLower("it holds itself", type(value).__qualname__) from None
-    return writer.out
+    return [*writer.parts, writer.out]
 
 
 class _Writer:
     def __init__(self, limit: int) -> None:
+        self.parts: list[bytes | bytearray] = []
         self.out = bytearray()
+        self._before = 0
         self._limit = limit
         self._items = 0
 
@@ -83,14 +91,19 @@ class _Writer:
 
             self.write(lower(value), depth)
 
-    def raw(self, tag: bytes, data: Any) -> None:
+    def raw(self, tag: bytes, data: bytes) -> None:
         self._count(len(data))
         self.out += tag + _COUNT.pack(len(data))
-        self.out += data
+        if len(data) < _LARGE:
+            self.out += data
+            return
+        self._before += len(self.out) + len(data)
+        self.parts += (self.out, data)
+        self.out = bytearray()
 
     def _count(self, size: int) -> None:
         self._items += 1
-        if len(self.out) + size + self._items * ITEM > self._limit:
+        if self._before + len(self.out) + size + self._items * ITEM > self._limit:
             raise TooLarge(f"the result is larger than {self._limit} bytes")
 
     def fixed(self, encoded: bytes) -> None:

@@ -43,6 +43,9 @@ class Worker(Call):
         super().__init__(server, id)
         self.invocations: dict[int, Invocation] = {}
         self._reader = wire.FrameReader(FROM_WORKER, max_value=2 * answer.INLINE + (1 << 20))
+        self.queued = 0
+        """Bytes that were ever meant for the worker."""
+        self._sent = 0
         self._out = bytearray()
         self._flushing = False
         self._writing = False
@@ -102,6 +105,7 @@ class Worker(Call):
             return
         self._out += wire.head(kind, number, len(payload))
         self._out += payload
+        self.queued += wire.HEAD_BYTES + len(payload)
         if not self._flushing:
             self._flushing = True
             self.server.soon(self._flush)
@@ -151,7 +155,8 @@ class Worker(Call):
         }
         told = answer.EXITED + wire.encode(exited)
         for invocation in list(self.invocations.values()):
-            invocation.finish(told)
+            # One of which nothing had left yet can be made again elsewhere.
+            invocation.finish(told if invocation.place < self._sent else answer.ABSENT)
         for pipe in self._pipes:
             pipe.drain()
         self.finish(told)
@@ -230,6 +235,7 @@ class Worker(Call):
                 self._out.clear()
                 break
             del self._out[:sent]
+            self._sent += sent
         wanted = bool(self._out)
         if wanted != self._writing and not self._ended and not self._over:
             self._writing = wanted
@@ -261,6 +267,8 @@ class Invocation(Call):
     def __init__(self, server: Server, id: int, arguments: dict[str, Any]) -> None:
         super().__init__(server, id)
         worker = server.worker
+        self.place = 0
+        """Where in what is meant for the worker it begins."""
         self._untaken = 0
         self._timer: list[Any] | None = None
         self._worker = worker if worker is not None and worker.id == arguments["worker"] else None
@@ -268,6 +276,7 @@ class Invocation(Call):
             server.wake(self)
             return
         self._worker.invocations[id] = self
+        self.place = self._worker.queued
         self._worker.forward(wire.CALL, id, wire.encode(arguments))
 
     def step(self) -> None:

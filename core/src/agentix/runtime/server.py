@@ -52,7 +52,7 @@ class Server:
         self.settings: dict[str, Any] = {}
         self.worker: Worker | None = None
         self._stream = stream
-        self._entrypoint = entrypoint
+        self._entrypoint: Sequence[str] = entrypoint
         self._entrypoint_pid = 0
         self._reader = wire.FrameReader(wire.FROM_HOST)
         self._room = _RECEIVE

@@ -42,7 +42,7 @@ _LIMITS = {
 FROM_HOST = frozenset({HELLO, CALL, DATA, END, CREDIT, CANCEL, PING})
 FROM_RUNTIME = frozenset({HELLO, DATA, CREDIT, PONG, RESULT, ERROR})
 
-_HEAD = 9
+HEAD_BYTES = 9
 
 
 class Malformed(ValueError):
@@ -81,7 +81,7 @@ class FrameReader:
     def __init__(self, accepted: frozenset[int], *, max_value: int = MAX_VALUE) -> None:
         self._limits = {kind: min(_LIMITS[kind], max_value) for kind in accepted}
         self._buffer = bytearray()
-        self._needed = _HEAD
+        self._needed = HEAD_BYTES
 
     def feed(self, received: bytes) -> list[tuple[int, int, bytes]]:
         """The frames that are complete now, as kind, call and payload.
@@ -97,7 +97,7 @@ class FrameReader:
         start, end = 0, len(buffer)
         view = memoryview(buffer)
         try:
-            while end - start >= _HEAD:
+            while end - start >= HEAD_BYTES:
                 length = int.from_bytes(view[start : start + 4], "big")
                 kind = view[start + 4]
                 limit = self._limits.get(kind)
@@ -105,15 +105,15 @@ class FrameReader:
                     raise Malformed(f"a frame of kind {kind} was not expected")
                 if length > limit:
                     raise Malformed(f"a frame of kind {kind} has {length} bytes; at most {limit} are allowed")
-                stop = start + _HEAD + length
+                stop = start + HEAD_BYTES + length
                 if stop > end:
                     self._needed = stop - start
                     break
-                call = int.from_bytes(view[start + 5 : start + _HEAD], "big")
-                frames.append((kind, call, bytes(view[start + _HEAD : stop])))
+                call = int.from_bytes(view[start + 5 : start + HEAD_BYTES], "big")
+                frames.append((kind, call, bytes(view[start + HEAD_BYTES : stop])))
                 start = stop
             else:
-                self._needed = _HEAD
+                self._needed = HEAD_BYTES
         finally:
             view.release()
         del buffer[:start]

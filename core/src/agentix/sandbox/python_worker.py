@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 
 from agentix.sandbox.replay import Replay
 
@@ -36,6 +37,8 @@ class Running:
         self.connection = connection
         self.id = call.id
         self.ended = anyio.Event()
+        self.calls = 0
+        """How many calls are under way in it."""
         self.failure: Exception | None = None
         self.exit: Any = None
         self._call = call
@@ -61,6 +64,9 @@ class Running:
         """Wait until what it said before now is logged."""
         while self._call.waiting and not self._replay.flooded and not self.ended.is_set():
             await anyio.lowlevel.checkpoint()
+        if self.calls <= 1:
+            # Nobody is left who could complete a line.
+            self._replay.end_lines()
 
 
 class PythonWorker:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import inspect
 import types
 import typing
 from collections.abc import Callable
@@ -65,9 +66,7 @@ def _as_it_is(value: Any) -> Any:
 
 def _annotation(function: Callable[..., Any]) -> Any:
     annotation = getattr(function, "__annotations__", {}).get("return", Any)
-    inner = function
-    while hasattr(inner, "__wrapped__"):
-        inner = inner.__wrapped__
+    inner = inspect.unwrap(function)
     try:
         # Alone, so that parameters of types which only a type checker imports do no harm.
         alone = types.SimpleNamespace(__annotations__={"return": annotation})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,10 @@ import anyio
 import anyio.to_thread
 
 from agentix.errors import RemoteCallError, RemoteError, ResultError, UsageError, WorkerExited
-from agentix.runtime import answer, context, plain, wire
+from agentix.runtime import answer, plain, wire
 from agentix.sandbox.command import signal_name
 from agentix.sandbox.function import Main, find_main, refer
+from agentix.sandbox.pickling import Pickled, pickled
 from agentix.sandbox.python_worker import TOTAL
 from agentix.sandbox.rebuilding import rebuilder
 from agentix.sandbox.replay import printable
@@ -36,7 +36,7 @@ class Request:
     """A call, ready to be sent."""
 
     function: str
-    payload: bytes
+    payload: Pickled
     rebuild: Callable[[Any], Any]
     iterate: bool
     limit: int
@@ -64,9 +64,9 @@ def request(
         raise ValueError(f"result_limit is {limit}; it must be more than 0")
     reference = refer(function, worker.place, iterate=iterate)
     rebuild = rebuilder(function, iterate=iterate)
-    payload = _pickled(function, tuple(args), dict(kwargs))
+    payload = pickled(function, tuple(args), dict(kwargs))
     main = reference.main
-    if main is None and b"__main__" in payload and _has_main(worker):
+    if main is None and payload.names_main() and _has_main(worker):
         main = find_main(worker.place, what="the class of an argument")
     return Request(
         function=reference.name,
@@ -84,6 +84,7 @@ async def invoke(worker: PythonWorker, asked: Request) -> Any:
     for _ in range(_ATTEMPTS):
         running = await worker.running()
         collected = bytearray()
+        running.calls += 1
         try:
             async with _begin(running, worker, asked) as call:
                 await _send(call, asked)
@@ -101,6 +102,7 @@ async def invoke(worker: PythonWorker, asked: Request) -> Any:
                 continue
             return await _outcome(told, collected, asked)
         finally:
+            running.calls -= 1
             worker.incoming -= len(collected)
     raise _exited(_decoded(running.exit[1:]) if isinstance(running.exit, bytes) else {}, asked)
 
@@ -110,21 +112,18 @@ async def iterate(worker: PythonWorker, asked: Request) -> AsyncGenerator[Any, N
     for _ in range(_ATTEMPTS):
         running = await worker.running()
         waiting = bytearray()
-        async with _begin(running, worker, asked) as call:
-            await _send(call, asked)
-            while (received := await call.receive()) is not None:
-                waiting += received[1]
-                while len(waiting) >= 4:
-                    size = int.from_bytes(waiting[:4], "big")
-                    if size > asked.limit:
-                        raise _too_large(asked)
-                    if len(waiting) < 4 + size:
-                        break
-                    raw = bytes(waiting[4 : 4 + size])
-                    del waiting[: 4 + size]
-                    yield await _value(raw, asked)
-            told = await call.result()
-        await running.heard()
+        running.calls += 1
+        try:
+            async with _begin(running, worker, asked) as call:
+                await _send(call, asked)
+                while (received := await call.receive()) is not None:
+                    waiting += received[1]
+                    while (raw := _next_item(waiting, asked)) is not None:
+                        yield await _value(raw, asked)
+                told = await call.result()
+            await running.heard()
+        finally:
+            running.calls -= 1
         if told == answer.ABSENT:
             await _gone(worker, running)
             continue
@@ -134,14 +133,28 @@ async def iterate(worker: PythonWorker, asked: Request) -> AsyncGenerator[Any, N
     raise _exited(_decoded(running.exit[1:]) if isinstance(running.exit, bytes) else {}, asked)
 
 
+def _next_item(waiting: bytearray, asked: Request) -> bytes | None:
+    """Take the first item that has arrived whole."""
+    if len(waiting) < 4:
+        return None
+    size = int.from_bytes(waiting[:4], "big")
+    if size > asked.limit:
+        raise _too_large(asked)
+    if len(waiting) < 4 + size:
+        return None
+    raw = bytes(waiting[4 : 4 + size])
+    del waiting[: 4 + size]
+    return raw
+
+
 def _begin(running: Running, worker: PythonWorker, asked: Request) -> Call:
-    inline = len(asked.payload) <= answer.INLINE
+    inline = asked.payload.size <= answer.INLINE
     return running.connection.call(
         "python",
         {
             "worker": running.id,
             "name": asked.function,
-            "input": asked.payload if inline else None,
+            "input": asked.payload.joined if inline else None,
             "iterate": asked.iterate,
             "limit": asked.limit,
             "level": worker.log_level,
@@ -151,8 +164,12 @@ def _begin(running: Running, worker: PythonWorker, asked: Request) -> Call:
 
 
 async def _send(call: Call, asked: Request) -> None:
-    if len(asked.payload) > answer.INLINE and await call.send(asked.payload):
-        call.end_input()
+    if asked.payload.size <= answer.INLINE:
+        return
+    for piece in asked.payload.pieces:
+        if not await call.send(piece):
+            return
+    call.end_input()
 
 
 async def _gone(worker: PythonWorker, running: Running) -> None:
@@ -243,34 +260,6 @@ def _decoded(body: bytes) -> dict[str, Any]:
 def _text(report: dict[str, Any], key: str) -> str:
     value = report.get(key)
     return printable(value, most=_MAX_TEXT) if isinstance(value, str) else ""
-
-
-def _pickled(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    values = context.values()
-    try:
-        return pickle.dumps((args, kwargs, values), protocol=5)
-    except Exception as error:
-        named = [
-            *((f"argument {place}", value) for place, value in enumerate(args, 1)),
-            *((f"argument {name!r}", value) for name, value in kwargs.items()),
-            *((f"the context variable {name!r}", value) for name, value in values.items()),
-        ]
-        for what, value in named:
-            if not _pickles(value):
-                kind = type(value).__qualname__
-                raise UsageError(
-                    f"{what} of {function.__qualname__}, of type {kind}, cannot be pickled: {error}",
-                    hint="pass data, and open files, connections and the like inside the function",
-                ) from error
-        raise UsageError(f"the arguments of {function.__qualname__} cannot be pickled: {error}") from error
-
-
-def _pickles(value: Any) -> bool:
-    try:
-        pickle.dumps(value, protocol=5)
-    except Exception:
-        return False
-    return True
 
 
 def _has_main(worker: PythonWorker) -> bool:

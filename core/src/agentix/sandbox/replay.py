@@ -60,11 +60,15 @@ class Replay:
 
     def end(self) -> None:
         """Log what has no end of line, and how much was left out."""
+        self.end_lines()
+        self._tell_dropped()
+
+    def end_lines(self) -> None:
+        """Log what has no end of line."""
         for channel, partial in self._partial.items():
             if partial:
                 self._line(channel, bytes(partial))
                 self._partial[channel] = bytearray()
-        self._tell_dropped()
 
     def _line(self, channel: int, line: bytes) -> None:
         self._emit(_LEVELS[channel], line.decode("utf-8", "backslashreplace"))

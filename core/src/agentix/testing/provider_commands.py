@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -162,3 +163,16 @@ async def trees_go_in_and_out(provider: SandboxProvider, case: ProviderCase) -> 
         expect((target / "deep" / "run").read_bytes() == b"#!/bin/sh\n", "the file came out different")
         expect((target / "deep" / "run").stat().st_mode & 0o100, "the run bit was lost on the way out")
         expect((target / "link").is_symlink(), "the link came out as something else")
+
+
+@COMMANDS.add()
+async def functions_are_called(provider: SandboxProvider, case: ProviderCase) -> None:
+    """`remote` runs a Python function in the sandbox, whatever its image holds, and ends it at its timeout."""
+    async with opened(provider, case.config) as sandbox:
+        directory = await sandbox.remote(os.getcwd)
+        expect(directory == sandbox.workdir, f"functions run in {directory!r}, but workdir is {sandbox.workdir!r}")
+        try:
+            await sandbox.call(time.sleep, (600,), timeout_s=0.5)
+        except TimeoutError:
+            return
+        raise PromiseBroken("a call went on after its timeout")

@@ -78,11 +78,17 @@ class Project:
     def model(self, *, labels: Mapping[str, str]) -> dict[str, Any]:
         """What the plugin is to start; every part carries the labels that it is found by."""
         found = {**labels, BESIDE: self.id}
-        marked = {
-            name: {**service, "labels": {**_dict(service.get("labels")), **found}}
-            for name, service in self.services.items()
+
+        def marked(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+            return {name: {**part, "labels": {**_dict(part.get("labels")), **found}} for name, part in parts.items()}
+
+        return {
+            **self.rest,
+            "name": self.id,
+            "services": marked(self.services),
+            "networks": marked(self.networks),
+            "volumes": marked(self.volumes),
         }
-        return {**self.rest, "name": self.id, "services": marked, "networks": self.networks, "volumes": self.volumes}
 
 
 def read_project(project: str, config: SandboxConfig, model: Mapping[str, Any]) -> Project:
