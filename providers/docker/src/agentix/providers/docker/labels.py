@@ -26,7 +26,7 @@ def labels_for(
     return {
         **labels,
         PROVIDER: "docker",
-        _OWNER: json.dumps(Owner.this_process().as_dict()),
+        _OWNER: json.dumps(vars(Owner.this_process())),
         _LEASE: str(int(created_at + lease_s)),
         # An image has labels too, which the engine merges with these.
         _NAMES: json.dumps(sorted(labels)),
