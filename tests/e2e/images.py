@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import subprocess
 import tarfile
@@ -39,6 +40,7 @@ def import_busybox(name: str) -> None:
             ("bin/busybox", busybox.read_bytes()),
             ("etc/passwd", PASSWD.encode()),
             ("etc/group", GROUP.encode()),
+            ("etc/made-for", name.encode()),
         ):
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(data), 0o755
@@ -49,6 +51,17 @@ def import_busybox(name: str) -> None:
             tar.addfile(entry)
     change = ["--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin"]
     subprocess.run(["docker", "import", *change, "-", name], input=buffer.getvalue(), check=True, capture_output=True)
+
+
+def remove(name: str) -> None:
+    """Remove an image that was made here, and all that were built from it."""
+    own = json.loads(docker("image", "inspect", name))[0]["RootFS"]["Layers"]
+    for built in set(docker("image", "ls", "-q", "agentix-build").split()):
+        asked = subprocess.run(["docker", "image", "inspect", built], capture_output=True, text=True, check=False)
+        # Other runs remove theirs meanwhile.
+        if asked.returncode == 0 and json.loads(asked.stdout)[0]["RootFS"]["Layers"][:1] == own:
+            subprocess.run(["docker", "rmi", "-f", built], capture_output=True, check=False)
+    docker("rmi", "-f", name)
 
 
 def docker(*arguments: str) -> str:

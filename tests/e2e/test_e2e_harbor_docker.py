@@ -93,7 +93,7 @@ def image() -> Iterator[str]:
     name = f"agentix-e2e-{uuid.uuid4().hex[:8]}:1"
     IMAGES.import_busybox(name)
     yield name
-    docker("rmi", "-f", name)
+    IMAGES.remove(name)
 
 
 @pytest.fixture
