@@ -69,7 +69,7 @@ def test_exit_codes(toy, arguments, code):
         (["--timeout", "soon"], "--timeout"),
         (["--timeout-multiplier", "0"], "--timeout-multiplier"),
         (["--max-cost-usd", "-1"], "--max-cost-usd"),
-        (["--bundle", "eval:1"], "--bundle"),
+        (["--bundle", "eval:1"], "there is no bundle eval:1"),
         (["--retry", "infar"], "--retry"),
         (["--id", "../x"], "--id"),
         (["--nosuch"], "--nosuch"),

@@ -82,7 +82,7 @@ async def test_what_the_sandbox_last_said_is_in_the_error(provider: DockerProvid
         await provider._engine.call("POST", f"/containers/{sandbox.id}/stop", doing="stop")
 
     gone = await ended_by(provider, SandboxConfig(image=images.busybox), end)
-    assert all(error.exit_code == 0 for error in gone)
+    assert all((error.exit_code, error.oom) == (137, False) for error in gone)
 
 
 async def test_deleting_is_confirmed_quick_and_idempotent(provider: DockerProvider, images: Any) -> None:

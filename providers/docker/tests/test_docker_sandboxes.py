@@ -86,7 +86,7 @@ async def test_the_entrypoint_runs_as_the_images_user_with_a_pause_for_its_comma
         )
         assert seen.text == "1000\n/\nyes\n"
         # Its command is alive, and it is none of the image's own.
-        pauses = "ps -o args | grep -v 'runtime.server' | grep -q 'import [p]ause'"
+        pauses = "ps -o args | grep -v 'runtime.start' | grep -q 'import [p]ause'"
         alive = await sandbox.exec(f"until {pauses}; do sleep 0.01; done; ps", timeout_s=20)
         assert "lost" not in alive.text
         await sandbox.kill_all()

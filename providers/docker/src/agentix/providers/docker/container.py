@@ -138,6 +138,8 @@ def creation(
         "Labels": dict(labels),
         "Healthcheck": {"Test": ["NONE"]},
         "OpenStdin": True,
+        # Whoever is inside may send the first process any other signal, so it heeds none.
+        "StopSignal": "SIGKILL",
         "StdinOnce": True,
         "AttachStdin": True,
         "AttachStdout": True,
