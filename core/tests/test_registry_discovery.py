@@ -200,7 +200,7 @@ def test_a_plugin_for_another_plugin_api_is_refused_before_it_is_imported(
     ("kind", "name", "said"),
     [
         ("agent", "orcale", "did you mean 'oracle'?"),
-        ("provider", "docker", "there is no provider docker for this version of agentix yet"),
+        ("provider", "k8s", "there is no provider k8s for this version of agentix yet"),
         ("agent", "harbor", "'harbor' is a dataset"),
         ("agent", "zzz", "installed: "),
         ("agent", "acme-nowhere/mine", "no distribution 'acme-nowhere' with the agent 'mine'"),

@@ -56,6 +56,7 @@ KINDS: Mapping[AnyKind, KindSpec] = {
 
 # Plugins that we publish, so that the error for an absent one can say what to install.
 PUBLISHED: Mapping[tuple[AnyKind, str], str] = {
+    ("provider", "docker"): "agentix-rollouts-docker",
     ("provider", "inline"): "agentix-rollouts-inline",
     ("provider", "local"): "agentix-rollouts-local",
     ("dataset", "harbor"): "agentix-rollouts-harbor",

@@ -16,26 +16,26 @@ Options = Mapping[str, object] | None
 
 
 @overload
-def load(kind: Literal["dataset"], ref: str, options: Options = None, *, where: str) -> Dataset: ...
+def load(kind: Literal["dataset"], ref: str, options: Options = None, *, where: str | None = None) -> Dataset: ...
 @overload
-def load(kind: Literal["agent"], ref: str, options: Options = None, *, where: str) -> Agent: ...
+def load(kind: Literal["agent"], ref: str, options: Options = None, *, where: str | None = None) -> Agent: ...
 @overload
-def load(kind: Literal["provider"], ref: str, options: Options = None, *, where: str) -> SandboxProvider: ...
+def load(kind: Literal["provider"], ref: str, options: Options = None, *, where: str | None = None) -> SandboxProvider: ...
 @overload
-def load(kind: Literal["step"], ref: str, options: Options = None, *, where: str) -> Step: ...
+def load(kind: Literal["step"], ref: str, options: Options = None, *, where: str | None = None) -> Step: ...
 @overload
-def load(kind: Literal["transport"], ref: str, options: Options = None, *, where: str) -> Transport: ...
+def load(kind: Literal["transport"], ref: str, options: Options = None, *, where: str | None = None) -> Transport: ...
 @overload
-def load(kind: Kind, ref: str, options: Options = None, *, where: str) -> object: ...
-def load(kind: Kind, ref: str, options: Options = None, *, where: str) -> object:
+def load(kind: Kind, ref: str, options: Options = None, *, where: str | None = None) -> object: ...
+def load(kind: Kind, ref: str, options: Options = None, *, where: str | None = None) -> object:
     """Load the plugin that a reference names.
 
     Args:
         kind: What it has to be.
         ref: `name`, `distribution/name`, `kind:name`, `module:attr` or `./file.py[:attr]`.
         options: Checked against the plugin's `Config`, which is then the only argument that it is made with.
-        where: The option or the path in a file that the user gave it under, such as `--provider`; an error
-            about an option names `--provider-opt KEY`, or `path.KEY`.
+        where: The option or the path in a file that the user gave it under, such as `--provider`, by default the
+            kind; an error about an option names `--provider-opt KEY`, or `path.KEY`.
 
     Raises:
         ConfigError: The reference or an option is not valid, or what was found is no such plugin.
@@ -44,4 +44,5 @@ def load(kind: Kind, ref: str, options: Options = None, *, where: str) -> object
         PluginBroken: It is installed, but its own code fails.
         PluginIncompatible: It was built for another version of agentix.
     """
+    where = kind if where is None else where
     return build(kind, resolve(kind, ref, where=where), dict(options or {}), where=where)
