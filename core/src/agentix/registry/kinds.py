@@ -69,7 +69,6 @@ PUBLISHED: Mapping[tuple[AnyKind, str], str] = {
 # Names that the documents speak of and that no published distribution has yet.
 PLANNED: frozenset[tuple[AnyKind, str]] = frozenset(
     {
-        ("provider", "docker"),
         ("provider", "k8s"),
         ("dataset", "swe"),
         ("dataset", "worlds"),
