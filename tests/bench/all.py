@@ -18,7 +18,7 @@ from table import Row, markdown
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "benchmarks.md"
-NOT_BENCHMARKS = {"all.py", "table.py"}
+NOT_BENCHMARKS = {"all.py", "rates.py", "table.py"}
 
 ROWS_AS_JSON = """
 import dataclasses, importlib, json, sys

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import anyio
+from rates import rate
 from table import Row, show
 
 from agentix.api import SandboxConfig
@@ -65,9 +66,9 @@ async def _measured(engine: Engine, provider: DockerProvider, image: str, starte
     ours, theirs, cpu = [], [], []
     # In turns, so that whatever else the machine does falls on both.
     for _ in range(ROUNDS):
-        theirs.append(await _rate(bare, COUNT // ROUNDS))
+        theirs.append(await rate(bare, COUNT // ROUNDS, width=CONCURRENCY))
         used = time.process_time()
-        ours.append(await _rate(one, COUNT // ROUNDS))
+        ours.append(await rate(one, COUNT // ROUNDS, width=CONCURRENCY))
         cpu.append((time.process_time() - used) / (COUNT // ROUNDS))
     processes = len(started)
     async with provider.session(config) as sandbox:
@@ -136,20 +137,6 @@ async def _bare_exec(engine: Engine, name: str) -> None:
     made = (await engine.call("POST", f"/containers/{name}/exec", body=body, doing="exec")).json()
     await engine.call("POST", f"/exec/{made['Id']}/start", body={"Detach": False}, doing="exec")
     assert (await engine.call("GET", f"/exec/{made['Id']}/json", doing="inspect")).json()["ExitCode"] == 0
-
-
-async def _rate(function: Callable[[], Awaitable[None]], count: int) -> float:
-    width = anyio.CapacityLimiter(CONCURRENCY)
-
-    async def limited() -> None:
-        async with width:
-            await function()
-
-    began = time.perf_counter()
-    async with anyio.create_task_group() as group:
-        for _ in range(count):
-            group.start_soon(limited)
-    return count / (time.perf_counter() - began)
 
 
 async def _latencies(function: Callable[[], Awaitable[None]], count: int) -> list[float]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
+from rates import rate
 from table import Row, show
 
 from agentix.api import RuntimeMount, SandboxConfig, base_runtime
@@ -45,7 +46,7 @@ async def _rows() -> list[Row]:
         # In turns, so that whatever else the machine does falls on both.
         for _ in range(ROUNDS):
             theirs.append(_bare_rate(bare, COUNT // ROUNDS))
-            ours.append(await _rate(one, COUNT // ROUNDS))
+            ours.append(await rate(one, COUNT // ROUNDS, width=CONCURRENCY))
         latencies = await _exec_latencies(provider)
     return [
         Row(
@@ -88,20 +89,6 @@ def _bare_rate(function: Callable[[], None], count: int) -> float:
     with ThreadPoolExecutor(CONCURRENCY) as threads:
         for future in [threads.submit(function) for _ in range(count)]:
             future.result()
-    return count / (time.perf_counter() - began)
-
-
-async def _rate(function: Callable[[], Awaitable[None]], count: int) -> float:
-    width = anyio.CapacityLimiter(CONCURRENCY)
-
-    async def limited() -> None:
-        async with width:
-            await function()
-
-    began = time.perf_counter()
-    async with anyio.create_task_group() as group:
-        for _ in range(count):
-            group.start_soon(limited)
     return count / (time.perf_counter() - began)
 
 

@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from agentix.bundle.compiling import compile_sources
 from agentix.bundle.interpreter import Interpreter, shared_libraries, stdlib_files
 from agentix.bundle.packing import START, write_pack
 from agentix.errors import HostError
@@ -61,7 +61,12 @@ def lay_out(top: Path, *, interpreter: Interpreter, server: Sequence[tuple[PureP
             _copy(source, stdlib / place)
     for name, library in libraries.items():
         _copy(library, top / "lib" / name)
-    _compile([stdlib / place for place, _ in files if place.suffix == ".py"], top=top, interpreter=interpreter)
+    compile_sources(
+        [stdlib / place for place, _ in files if place.suffix == ".py"],
+        interpreter=command(interpreter, top=PurePosixPath(top)),
+        top=top,
+        shown=str(MOUNT_POINT),
+    )
     _pack(server, top=stdlib)
     _check(top, interpreter=interpreter)
     sizes = _open_to_readers(top)
@@ -83,31 +88,6 @@ def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
     target.chmod(0o755)
-
-
-def _compile(sources: Sequence[Path], *, top: Path, interpreter: Interpreter) -> None:
-    """Write pycs that are never checked against their source: times do not survive a copy."""
-    arguments = ("-q", "--invalidation-mode", "unchecked-hash", "-s", str(top), "-p", str(MOUNT_POINT), "-i", "-")
-    compiler = (*command(interpreter, top=PurePosixPath(top)), "-W", "ignore", "-m", "compileall", *arguments)
-    width = min(4, os.cpu_count() or 1)
-    running = []
-    try:
-        for index in range(width):
-            with tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogateescape") as names:
-                names.writelines(f"{path}\n" for path in sources[index::width])
-                names.seek(0)
-                running.append(
-                    subprocess.Popen(
-                        compiler, stdin=names, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=top
-                    )
-                )
-        # A module that does not compile is a module without a pyc; `_check` finds out what matters.
-        for process in running:
-            process.wait(_LIMIT_S)
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
 
 
 def _pack(server: Sequence[tuple[PurePosixPath, Path]], *, top: Path) -> None:
