@@ -321,6 +321,26 @@ async def test_a_teardown_that_fails_is_a_note_and_never_replaces_the_result() -
     assert any("busy" in note for note in rollout.notes)
 
 
+async def test_what_the_provider_remarks_of_a_sandbox_is_a_note() -> None:
+    class Watching(FakeProvider):
+        async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
+            assert sandbox_id in self.live
+            return ("something was killed for memory",)
+
+    rollout = await one(Watching())
+    assert (rollout.reward, rollout.failure) == (1.0, None)
+    assert "something was killed for memory" in rollout.notes
+
+
+async def test_remarks_that_fail_change_nothing() -> None:
+    class Confused(FakeProvider):
+        async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
+            raise ValueError("what was it?")
+
+    rollout = await one(Confused())
+    assert (rollout.reward, rollout.failure, rollout.unreleased) == (1.0, None, ())
+
+
 async def test_a_teardown_that_hangs_ends_at_its_limit() -> None:
     provider = FakeProvider(on={"delete": hang()})
     rollout = await one(provider, limits=Limits(teardown_s=0.05))

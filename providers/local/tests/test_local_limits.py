@@ -37,6 +37,13 @@ async def test_a_command_killed_for_memory_is_a_result_and_the_sandbox_lives(
         assert (result.exit_code, result.signal) == (137, "SIGKILL")
         assert (await sandbox.exec(["true"])).ok
     assert "killed for memory" in caplog.text
+    assert sandbox.remarks == ("local: processes of the sandbox that were killed for memory: 1",)
+
+
+async def test_nothing_is_remarked_of_a_sandbox_that_stayed_within_its_limits(provider: LocalProvider) -> None:
+    async with provider.session(SandboxConfig(memory_mb=64)) as sandbox:
+        assert (await sandbox.exec(["true"])).ok
+    assert sandbox.remarks == ()
 
 
 @needs_memory_group

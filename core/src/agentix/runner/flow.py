@@ -263,6 +263,9 @@ class AttemptFlow:
 
     async def _end(self, lease: Lease) -> None:
         await lease.close()
+        if lease.sandbox is not None:
+            for remark in lease.sandbox.remarks:
+                self.note(remark)
         self._tell_unreleased(lease)
 
     def _tell_unreleased(self, lease: Lease) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from agentix.bundle import MountedBundle
     from agentix.models import Capability, RuntimeMount, SandboxConfig, SandboxInfo
 
+_LOG = logging.getLogger("agentix.sandbox")
+_REMARKS_S = 5.0
 _DELETE_AFTER_S = (0.0, 0.2)
 """How long to wait before each try to delete a sandbox: an engine that was busy must not leave one behind."""
 
@@ -79,6 +82,10 @@ class BaseProvider(ABC):
         """Say why a sandbox's stream ended; override it where the engine knows more."""
         return SandboxGone(f"sandbox {sandbox_id} of provider {self.name} is gone: its runtime hung up")
 
+    async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
+        """What the reader of a result should know of a sandbox before it is deleted, such as a limit that tripped."""
+        return ()
+
     async def aclose(self) -> None:  # noqa: B027
         """Release what the provider itself holds."""
 
@@ -128,6 +135,8 @@ class BaseProvider(ABC):
                     await sandbox.aclose()
         finally:
             within_s = None if sandbox is None else sandbox.teardown_s
+            if sandbox is not None and given:
+                sandbox.remarks = await self._remarks(info)
             unreleased = await self._release(info, within_s=within_s or self.teardown_s)
             if unreleased is not None:
                 if sandbox is not None:
@@ -174,6 +183,14 @@ class BaseProvider(ABC):
             bundle=bundle,
             shares_host=not self.mounts,
         )
+
+    async def _remarks(self, info: SandboxInfo) -> tuple[str, ...]:
+        with anyio.move_on_after(_REMARKS_S, shield=True):
+            try:
+                return tuple(await self.remarks(info.id))
+            except Exception as error:
+                _LOG.warning("provider %s could not say how sandbox %s fared: %s", self.name, info.id, error)
+        return ()
 
     async def _release(self, info: SandboxInfo, *, within_s: float) -> Unreleased | None:
         message = ""

@@ -86,6 +86,8 @@ class Sandbox(PythonCalls):
         self.workdir = posixpath.join(info.workdir, config.workdir) if config.workdir else info.workdir
         self.unreleased: Unreleased | None = None
         """Set after the session where the sandbox could not be deleted; that never hides what happened in it."""
+        self.remarks: tuple[str, ...] = ()
+        """Set after the session: what the provider has to tell of it, such as that processes were killed for memory."""
         self.teardown_s: float | None = None
         """Seconds that deleting it may take, where whoever uses it has a limit of their own; else the provider's."""
         self.on_ignored: Callable[[], None] | None = None

@@ -130,6 +130,15 @@ class LocalProvider(BaseProvider):
             return await super().explain(sandbox_id)
         return await _result_of(self._threads.submit(_cause_of_death, box))
 
+    async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
+        """Tell of processes that were killed for memory, which the exit code of what started them may hide."""
+        box = self._boxes.get(sandbox_id)
+        kills = 0 if box is None else box.oom_kills()
+        if not kills:
+            return ()
+        _LOG.warning("sandbox %s: processes killed for memory: %d", sandbox_id, kills)
+        return (f"local: processes of the sandbox that were killed for memory: {kills}",)
+
     async def delete(self, sandbox_id: str) -> None:
         """Delete a sandbox, of this process or another's; returns when nothing of it is left.
 
@@ -248,8 +257,6 @@ class LocalProvider(BaseProvider):
     def _delete(self, sandbox_id: str) -> None:
         box = self._boxes.get(sandbox_id)
         if box is not None:
-            if kills := box.oom_kills():
-                _LOG.warning("sandbox %s: %d of its processes were killed for memory", sandbox_id, kills)
             end(box, self._leases)
             del self._boxes[sandbox_id]
         elif (lease := self._leases.find(sandbox_id)) is not None:
