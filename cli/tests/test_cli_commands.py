@@ -8,6 +8,9 @@ import pytest
 
 from agentix.cli import app as app_module
 from agentix.cli.app import COMMANDS
+from agentix.cli.wording import reason
+from agentix.models import FailureCode
+from agentix.records import Record
 
 
 def test_help_lists_every_command_without_importing_one():
@@ -103,6 +106,22 @@ def test_show_what_is_not_there_names_what_is(toy, what, near):
     called = toy.agentix("show", what)
     assert called.code == 2
     assert near in called.err
+    assert "…" not in called.err
+
+
+def test_a_failure_of_several_lines_stays_one_and_keeps_its_hint():
+    record = Record(
+        trial_id="t",
+        case="c",
+        failure_code=FailureCode.HOST_ERROR,
+        failure_message="no engine answers\n  start one\nlog:\nx",
+    )
+    assert reason(record) == "HOST_ERROR: no engine answers; start one; log: x"
+    assert reason(record, longest=20) == "HOST_ERROR: no engi…"
+
+
+def test_a_group_of_commands_offers_no_completion_of_its_own(toy):
+    assert "completion" not in toy.agentix("plugins", "--help").out
 
 
 def test_score_again_makes_a_new_set_beside_the_old(toy):

@@ -46,4 +46,5 @@ def _run(path: Path, out: Path) -> Run | None:
 def _near(name: str, out: Path) -> str:
     names = sorted(entry.name for entry in out.iterdir() if entry.is_dir()) if out.is_dir() else []
     near = difflib.get_close_matches(name, names, n=3) or names[-3:]
-    return f"Runs in {out}: {', '.join(near)}, …" if near else f"There are no runs in {out}."
+    more = ", …" if len(near) < len(names) else ""
+    return f"Runs in {out}: {', '.join(near)}{more}" if near else f"There are no runs in {out}."

@@ -131,7 +131,7 @@ def _blaming(dataset: Dataset, method: str) -> Iterator[None]:
 
 
 def default_provider() -> str:
-    """`docker` where it is installed, else `local`."""
+    """`docker` where that plugin is installed, with an engine or without, else `local`."""
     names = {info.name for info in plugins("provider")}
     return PREFERRED_PROVIDER if PREFERRED_PROVIDER in names else FALLBACK_PROVIDER
 

@@ -12,7 +12,9 @@ from agentix.cli.plugin_text import check_text, counts_text, details, listing, p
 if TYPE_CHECKING:
     from agentix.registry import AnyKind, Kind, PluginInfo
 
-app = typer.Typer(no_args_is_help=True, help="List, show and check plugins.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="List, show and check plugins."
+)
 
 KindOption = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only this kind, such as provider.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -24,7 +26,10 @@ def list_plugins(
     check: Annotated[bool, typer.Option("--check", help="Import each one and say whether that works.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the installed plugins; none is imported unless --check is given."""
+    """List the installed plugins.
+
+    None is imported unless --check is given.
+    """
     from agentix.registry import inspected, plugins, snapshot
 
     found = plugins(_kind(kind))
@@ -78,7 +83,10 @@ def check_plugin(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Run the contract checks against a plugin; the exit code is 1 where a promise is not kept."""
+    """Run the contract checks against a plugin.
+
+    The exit code is 1 where a promise is not kept.
+    """
     import contextlib
     import sys
     from dataclasses import asdict

@@ -14,7 +14,7 @@ from agentix.stats import TERMS
 if TYPE_CHECKING:
     from agentix.models import Limits, Phase, TimeoutRule
 
-WORDS = "Words: " + "; ".join(f"{word}: {meaning}" for word, meaning in TERMS.items()) + "."
+WORDS = "Words:\n\n" + "\n\n".join(f"{word}: {meaning}." for word, meaning in TERMS.items())
 EPILOG = f"{exit_codes.EPILOG}\n\n{WORDS}"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -30,7 +30,7 @@ def rollout(
     provider: Annotated[
         str | None,
         typer.Option(
-            help="The same forms; by default docker where it is installed, else local.",
+            help="The same forms; by default docker where that plugin is installed, else local.",
             metavar="REF",
             envvar="AGENTIX_PROVIDER",
         ),

@@ -83,7 +83,7 @@ def _matching(instances: Sequence[dict[str, Any]], patterns: Sequence[str]) -> l
     if missing:
         lines = "".join(f"\n    {pattern!r}{_near(pattern, ids)}" for pattern in missing)
         raise UsageError(
-            f"--instance: of {len(ids)} instances none matches{lines}",
+            f"--instance: of {len(ids)} instances none matches:{lines}",
             hint="Nothing was run. Give ids or globs such as 'django*', quoted.",
         )
     return [instance for instance in instances if instance["instance_id"] in wanted]
@@ -94,4 +94,7 @@ def _near(pattern: str, ids: Sequence[str]) -> str:
     by_lower = {name.lower(): name for name in ids}
     near = [name for name in ids if bare and bare in name.lower()][:_NEAR]
     near += [by_lower[low] for low in difflib.get_close_matches(bare, by_lower, n=_NEAR) if by_lower[low] not in near]
-    return f"; near: {', '.join(near[:_NEAR])}" if near else f"; there are {', '.join(ids[:_NEAR])}, …" if ids else ""
+    if near:
+        return f"; near: {', '.join(near[:_NEAR])}"
+    more = ", …" if len(ids) > _NEAR else ""
+    return f"; there are {', '.join(ids[:_NEAR])}{more}" if ids else ""

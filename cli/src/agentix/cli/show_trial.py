@@ -43,7 +43,10 @@ def show_trial(run: Run, trial_id: str, *, as_json: bool, verbose: bool) -> None
     output.line(f"  usage      {', '.join(f'{k} {v}' for k, v in usage.items()) or 'unknown'}")
     if record.failure_code is not None:
         detail = f" ({record.failure_detail})" if record.failure_detail else ""
-        output.line(f"  failure    {record.failure_code}{detail}: {record.failure_message}")
+        said, *further = (record.failure_message or "no message").splitlines() or [""]
+        output.line(f"  failure    {record.failure_code}{detail}: {said}")
+        for line in further:
+            output.line(f"             {line}".rstrip())
         if trial.failure is not None:
             plugin = f", in {trial.failure.plugin}" if trial.failure.plugin else ""
             output.line(f"  whose      {trial.failure.boundary}{plugin}")

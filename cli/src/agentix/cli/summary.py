@@ -11,12 +11,13 @@ from pathlib import Path
 from agentix.cli import exit_codes
 from agentix.cli.output import Output
 from agentix.cli.table import table
-from agentix.cli.wording import number, plural, reason, result, seconds, totals
+from agentix.cli.wording import number, plural, reason, result, seconds, short, totals
 from agentix.records import Record, Run
 from agentix.stats import Summary
 
 ROWS = 40
 """How many trials are listed where nobody asks for more."""
+_NOTE = 72
 _LOGS = ("test-stdout.txt", "agent-error.txt", "agent.log", "failure.json", "stdout.txt", "stderr.txt")
 
 
@@ -111,7 +112,7 @@ def print_trials(run: Run, output: Output, *, most: int = ROWS) -> None:
             number(record.reward),
             record.ended or "",
             seconds(record.seconds),
-            "; ".join(note.splitlines()[0] for note in record.notes[:1])[:60],
+            short(record.notes[0].split("\n")[0], _NOTE) if record.notes else "",
         ]
         for record in shown
     ]

@@ -6,7 +6,7 @@ from agentix.cli.board import Board
 from agentix.records import Record
 from agentix.stats import Summary
 
-_REASON = 160
+_REASON = 240
 
 
 def seconds(value: float | None) -> str:
@@ -39,8 +39,16 @@ def reason(record: Record, *, longest: int = _REASON) -> str:
         text = f"reward {number(record.reward)}, ended by {record.ended}"
     else:
         text = f"reward {number(record.reward)}"
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return short(text, longest)
+
+
+def short(text: str, longest: int) -> str:
+    """A text on one line of at most so many characters: `;` between its lines, `…` where the end is left out."""
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    joined = ""
+    for line in filter(None, lines):
+        joined += ("" if not joined else " " if joined.endswith((".", ":", ";", ",")) else "; ") + line
+    return joined if len(joined) <= longest else joined[: longest - 1] + "…"
 
 
 def result(record: Record) -> str:
