@@ -115,7 +115,7 @@ def test_a_missing_option_says_how_to_give_it() -> None:
 
 
 def test_options_that_do_not_go_together_are_an_error_about_the_plugin() -> None:
-    with pytest.raises(ConfigError, match=r"^--agent: the options of strict do not go together: .*small needs"):
+    with pytest.raises(ConfigError, match=r"^--agent: the options of strict cannot be used: .*small needs"):
         configure(Strict, {"needed": "small", "other": "6"}, label="strict", where="--agent")
 
 

@@ -74,7 +74,7 @@ def _unknown(key: str, fields: Mapping[str, FieldInfo], *, label: str, where: st
 def _invalid(exc: ValidationError, typed: Mapping[str, str], *, label: str, where: str) -> ConfigError:
     first = exc.errors(include_url=False, include_input=False)[0]
     if not first["loc"]:
-        return ConfigError(f"the options of {label} do not go together: {_said(first)}", where=where)
+        return ConfigError(f"the options of {label} cannot be used: {_said(first)}", where=where)
     key, *deeper = (str(part) for part in first["loc"])
     path = option_path(where, ".".join([typed.get(key, key), *deeper]))
     if first["type"] == "missing" and not deeper:
