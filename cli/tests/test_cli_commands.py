@@ -48,6 +48,8 @@ def test_an_unknown_command_is_a_usage_error(toy):
     called = toy.agentix("shwo")
     assert called.code == 2
     assert "shwo" in called.err
+    assert "Did you mean 'show'?" in called.err
+    assert "Did you mean" not in toy.agentix("zzzzzz").err
 
 
 def test_a_command_of_a_plugin_is_listed_unimported_and_runs(toy, monkeypatch):
@@ -109,7 +111,7 @@ def test_show_what_is_not_there_names_what_is(toy, what, near):
     assert "…" not in called.err
 
 
-def test_a_failure_of_several_lines_stays_one_and_keeps_its_hint():
+def test_a_reason_is_one_line_that_keeps_the_hint_and_says_why_the_agent_ended():
     record = Record(
         trial_id="t",
         case="c",
@@ -117,6 +119,8 @@ def test_a_failure_of_several_lines_stays_one_and_keeps_its_hint():
         failure_message="no engine answers\n  start one\nlog:\nx",
     )
     assert reason(record) == "HOST_ERROR: no engine answers; start one; log: x"
+    ended = Record(trial_id="t", case="c", reward=0.0, ended="agent_error", notes=("x", "agent: it fell over"))
+    assert reason(ended) == "reward 0.0, ended by agent_error: it fell over"
     assert reason(record, longest=20) == "HOST_ERROR: no engi…"
 
 

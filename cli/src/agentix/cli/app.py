@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,13 @@ class LazyGroup(TyperGroup):
         if cmd_name in COMMANDS:
             return load_command(cmd_name)
         return plugin_command(cmd_name) if cmd_name in plugin_commands() else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names; an unknown one is refused with the nearest known one."""
+        if args[0] not in COMMANDS and args[0] not in (known := self.list_commands(ctx)):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands, for which none is imported."""

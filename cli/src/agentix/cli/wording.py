@@ -37,6 +37,7 @@ def reason(record: Record, *, longest: int = _REASON) -> str:
         text = f"{record.failure_code}{detail}: {record.failure_message or 'no message'}"
     elif record.ended not in (None, "completed"):
         text = f"reward {number(record.reward)}, ended by {record.ended}"
+        text += "".join(f": {note.removeprefix('agent: ')}" for note in record.notes if note.startswith("agent: "))
     else:
         text = f"reward {number(record.reward)}"
     return short(text, longest)
