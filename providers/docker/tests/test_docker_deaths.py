@@ -77,6 +77,16 @@ async def test_a_sandbox_whose_server_is_killed_for_memory_says_so(provider: Doc
     assert [(error.oom, error.detail, error.exit_code) for error in gone] == [(True, "oom", 137)] * 3
 
 
+async def test_a_command_that_was_killed_for_memory_is_remarked(provider: DockerProvider, images: Any) -> None:
+    async with provider.session(SandboxConfig(image=images.busybox, memory_mb=64)) as sandbox:
+        await sandbox.exec("head -c 200000000 /dev/zero | tail -c 200000000 | wc -c; sleep 0.5", timeout_s=30)
+    async with provider.session(SandboxConfig(image=images.busybox, memory_mb=64)) as other:
+        await other.exec("true")
+    assert sandbox.remarks == ("docker: processes of the sandbox were killed for memory",)
+    assert other.remarks == ()
+    assert not provider._memory_limited
+
+
 async def test_what_the_sandbox_last_said_is_in_the_error(provider: DockerProvider, images: Any) -> None:
     async def end(sandbox: Sandbox) -> None:
         await provider._engine.call("POST", f"/containers/{sandbox.id}/stop", doing="stop")

@@ -132,11 +132,11 @@ class BaseProvider(ABC):
                     error = raised
                 # With it ends all that runs in the group.
                 with anyio.CancelScope(shield=True):
+                    if given:
+                        sandbox.remarks = await self._remarks(info)
                     await sandbox.aclose()
         finally:
             within_s = None if sandbox is None else sandbox.teardown_s
-            if sandbox is not None and given:
-                sandbox.remarks = await self._remarks(info)
             unreleased = await self._release(info, within_s=within_s or self.teardown_s)
             if unreleased is not None:
                 if sandbox is not None:

@@ -61,6 +61,13 @@ async def cause_of_death(engine: Engine, sandbox_id: str, *, log: str) -> Sandbo
     return SandboxGone(f"{what}: {cause}{said}", exit_code=code, oom=oom, log_tail=tail, hint=hint)
 
 
+async def what_tripped(engine: Engine, sandbox_id: str) -> tuple[str, ...]:
+    """What to tell of a container that is about to be removed."""
+    # While a container runs, older engines tell of it by their events only.
+    happened = await _events(engine, sandbox_id)
+    return ("docker: processes of the sandbox were killed for memory",) if "oom" in happened else ()
+
+
 def _code(event: dict[str, Any] | None) -> int | None:
     attributes = ((event or {}).get("Actor") or {}).get("Attributes") or {}
     code = str(attributes.get("exitCode", ""))

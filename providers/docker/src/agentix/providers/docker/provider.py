@@ -37,7 +37,7 @@ from agentix.providers.docker.config import DockerConfig
 from agentix.providers.docker.container import abilities, creation, home_of, notes, refuse
 from agentix.providers.docker.endpoint import find_endpoint
 from agentix.providers.docker.engine import Engine, EngineError, Facts, segment
-from agentix.providers.docker.gone import cause_of_death
+from agentix.providers.docker.gone import cause_of_death, what_tripped
 from agentix.providers.docker.image import Image, check_platform, normal
 from agentix.providers.docker.pacing import Pacing
 from agentix.providers.docker.pulling import Pulls
@@ -79,6 +79,7 @@ class DockerProvider(BaseProvider):
         self._parts: tuple[Pulls, Builds, Volumes] | None = None
         self._streams: dict[str, AttachedStream] = {}
         self._dialled: set[str] = set()
+        self._memory_limited: set[str] = set()
         self._with_services: set[str] = set()
         self._sweeping = anyio.Lock()
         self._swept = False
@@ -150,6 +151,8 @@ class DockerProvider(BaseProvider):
             with anyio.CancelScope(shield=True), anyio.move_on_after(_GONE_S), suppress(AgentixError):
                 await self.delete(sandbox_id)
             raise
+        if config.memory_mb is not None:
+            self._memory_limited.add(sandbox_id)
         return SandboxInfo(
             id=sandbox_id,
             provider=self.name,
@@ -184,6 +187,12 @@ class DockerProvider(BaseProvider):
             return SandboxGone(f"the sandbox {sandbox_id} was deleted")
         return await cause_of_death(self._engine, sandbox_id, log=stream.log)
 
+    async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
+        """Tell of processes that were killed for memory, which the exit code of what started them may hide."""
+        if sandbox_id not in self._memory_limited:
+            return ()
+        return await what_tripped(self._engine, sandbox_id)
+
     async def delete(self, sandbox_id: str) -> None:
         """Remove a container, of this process or another's; returns when the engine has it no more.
 
@@ -192,6 +201,7 @@ class DockerProvider(BaseProvider):
         """
         stream = self._streams.pop(sandbox_id, None)
         self._dialled.discard(sandbox_id)
+        self._memory_limited.discard(sandbox_id)
         if stream is not None:
             await stream.aclose()
         await self._remove_all(sandbox_id, foreign=stream is None)
