@@ -146,7 +146,8 @@ def test_show_of_a_broken_plugin_gives_the_cause(run: Run) -> None:
     [
         ("piant", "did you mean 'paint'?"),
         ("nop", "say which: agent:nop, step:nop"),
-        ("tool:nop", "no plugin is named"),
+        ("tool:nop", "no installed plugin"),
+        ("agent:./mine.py", "`agentix plugins check` takes files"),
         ("acme-nope/paint", "no distribution 'acme-nope'"),
     ],
 )

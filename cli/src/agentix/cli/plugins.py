@@ -164,6 +164,11 @@ def _find(name: str, kind: str | None) -> PluginInfo:
     prefix, colon, rest = name.partition(":")
     chosen = _kind(prefix if colon and prefix in KINDS else kind)
     distribution, _, bare = (rest if colon and prefix in KINDS else name).rpartition("/")
+    if bare.endswith(".py") or ":" in bare:
+        raise PluginNotFound(
+            f"{name} is no installed plugin, and only those can be shown",
+            hint="`agentix plugins check` takes files and modules too",
+        )
     kinds: list[AnyKind] = [k for k in KINDS if any(i.name == bare for i in plugins(k)) and chosen in (None, k)]
     if chosen is not None or len(kinds) == 1:
         return find(chosen or kinds[0], bare, distribution=distribution or None, where=name)
