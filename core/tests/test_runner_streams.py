@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -280,3 +282,25 @@ async def test_a_closed_stream_gives_no_more() -> None:
     with pytest.raises(StopAsyncIteration):
         while True:
             await anext(stream)
+
+
+def test_an_event_loop_may_end_right_after_a_stream_was_left() -> None:
+    code = """
+import asyncio
+from agentix.runner import stream_rollouts
+from agentix.testing import FakeAgent, FakeDataset, FakeProvider
+
+async def main():
+    seen = 0
+    stream = stream_rollouts(dataset=FakeDataset(500), agent=FakeAgent(), provider=FakeProvider(), n_concurrent=4)
+    async for _ in stream:
+        seen += 1
+        if seen == COUNT:
+            break
+
+for COUNT in range(20, 40):
+    asyncio.run(main())
+print("ended")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "ended\n"

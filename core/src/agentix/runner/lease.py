@@ -42,6 +42,7 @@ class Lease:
         self._opened: anyio.Event | None = anyio.Event()
         self._closing = anyio.Event()
         self._closed: anyio.Event | None = None
+        self._begun = False
         self._over = False
         self._scope = anyio.CancelScope()
         self._left: float | None = None
@@ -62,6 +63,8 @@ class Lease:
             assert self._opened is not None
             await self._opened.wait()
         except BaseException:
+            # An event loop that ends cancels every task, also one that has not begun and then never will.
+            self._over = self._over or not self._begun
             self._scope.cancel()
             with anyio.CancelScope(shield=True):
                 await self._end()
@@ -83,6 +86,9 @@ class Lease:
             await self._closed.wait()
 
     async def _hold(self) -> None:
+        if self._over:
+            return
+        self._begun = True
         started = time.perf_counter()
         config = self._config
         builds = isinstance(config.image, ImageBuild)
