@@ -18,7 +18,7 @@ from agentix.providers.local.bubblewrap import find_bubblewrap
 from agentix.providers.local.etc import prepare_etc
 
 COUNT = 200
-CONCURRENCY = 4
+CONCURRENCY = 8  # what agentix-run does by default
 ROUNDS = 3
 
 
