@@ -18,11 +18,14 @@ from agentix.interfaces.dataset import (
 )
 from agentix.interfaces.flow import Flow
 from agentix.interfaces.provider import SandboxProvider
-from agentix.interfaces.step import Scope, Step, StepContext, StepOutcome
+from agentix.interfaces.step import Executes, Reports, Step, StepOutcome
+from agentix.interfaces.step_context import Probe, Scope, StepContext
 from agentix.interfaces.transport import Receipt, Transport
+from agentix.interfaces.trial_work import AgentUse, TrialWork
 
 __all__ = [
     "Agent",
+    "AgentUse",
     "Answer",
     "ChoosesAnswer",
     "ChoosesScoring",
@@ -30,6 +33,7 @@ __all__ = [
     "Dataset",
     "Deterministic",
     "Drives",
+    "Executes",
     "Flow",
     "HasArtifacts",
     "HasContentHash",
@@ -39,7 +43,9 @@ __all__ = [
     "HasReference",
     "HasVersion",
     "Prepares",
+    "Probe",
     "Receipt",
+    "Reports",
     "RolloutContext",
     "SandboxProvider",
     "Scope",
@@ -49,4 +55,5 @@ __all__ = [
     "StepContext",
     "StepOutcome",
     "Transport",
+    "TrialWork",
 ]

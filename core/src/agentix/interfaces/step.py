@@ -4,32 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
+from agentix.interfaces.step_context import Scope, StepContext
 
-class Scope(StrEnum):
-    """The unit of work that a step acts on."""
-
-    PER_CASE = "per_case"
-    PER_TRIAL = "per_trial"
-    PER_EXPERIMENT = "per_experiment"
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepContext:
-    """Where and for what a step runs."""
-
-    scope: Scope
-    run_id: str
-    run_dir: Path
-    work_dir: Path
-    """The only directory that the step may write to."""
-    subject: Mapping[str, Any] = field(default_factory=dict)
-    """The case, the trial's record or the run's manifest, as plain data."""
+if TYPE_CHECKING:
+    from agentix.models import Rollout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +19,13 @@ class StepOutcome:
     """What a step concluded."""
 
     ok: bool = True
+    """Whether it found what it looked for. A verdict: what could not be found out is raised."""
     message: str = ""
     drop: bool = False
     """Keep the measurement and publish nothing of it."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
+    rollout: Rollout | None = None
+    """What an executor measured."""
 
 
 @runtime_checkable
@@ -58,3 +43,17 @@ class Step(Protocol):
             Exception: Anything raised is STEP_FAILED, attributed to the step.
         """
         ...
+
+
+@runtime_checkable
+class Executes(Protocol):
+    """A per-trial step that runs the trial: it is given `ctx.work` and its outcome holds a `rollout`."""
+
+    executes: bool
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """A per-experiment step that also runs on the way out of a run that did not complete, once a run at most."""
+
+    reports: bool

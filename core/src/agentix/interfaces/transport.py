@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
-from agentix.interfaces.step import Scope, StepContext
+from agentix.interfaces.step_context import Scope, StepContext
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,11 @@
 """Frozen data that the parts of agentix hand to each other."""
 
+from agentix.models.case import Case
 from agentix.models.event import Event, EventKind
 from agentix.models.execution import ExecResult, OutputChunk
 from agentix.models.failure import Boundary, Ended, Failure, FailureCode
 from agentix.models.limits import Limits, Phase, TimeoutRule
+from agentix.models.llm import LLM, Price
 from agentix.models.mcp import McpServer
 from agentix.models.naming import slug, trial_id
 from agentix.models.rollout import AgentResult, Rollout
@@ -21,9 +23,11 @@ from agentix.models.trial import Trial
 from agentix.models.usage import Usage
 
 __all__ = [
+    "LLM",
     "AgentResult",
     "Boundary",
     "Capability",
+    "Case",
     "Compose",
     "Ended",
     "Event",
@@ -38,6 +42,7 @@ __all__ = [
     "Network",
     "OutputChunk",
     "Phase",
+    "Price",
     "Rollout",
     "RuntimeMount",
     "SandboxConfig",

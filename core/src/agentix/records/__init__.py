@@ -1,5 +1,6 @@
 """Results on disk: the run directory, its records, resuming and reading it again."""
 
+from agentix.records.content import content_hash
 from agentix.records.layout import Layout, check_run_id
 from agentix.records.manifest import BundleUse, Host, Manifest, PlannedInstance, PluginUse, Session
 from agentix.records.record import Record, StepFailure, UsageRecord, utc_now
@@ -26,6 +27,7 @@ __all__ = [
     "TrialFile",
     "UsageRecord",
     "check_run_id",
+    "content_hash",
     "load_run",
     "parse_retry",
     "utc_now",

@@ -20,10 +20,10 @@ from agentix.api import (
     McpServer,
     Sandbox,
     SandboxConfig,
+    content_hash,
 )
 from agentix.plugins.datasets.harbor.artifacts import with_convention
 from agentix.plugins.datasets.harbor.current_stage import CurrentStage
-from agentix.plugins.datasets.harbor.digest import content_hash
 from agentix.plugins.datasets.harbor.discovery import find_tasks
 from agentix.plugins.datasets.harbor.driver import Driver
 from agentix.plugins.datasets.harbor.healthcheck import wait_healthy

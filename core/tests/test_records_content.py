@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentix.api import DatasetError
-from agentix.plugins.datasets.harbor.digest import content_hash
+from agentix.records.content import content_hash
 
 names = st.binary(min_size=1, max_size=20).filter(lambda n: b"/" not in n and b"\0" not in n and n not in (b".", b".."))
 trees = st.dictionaries(names, st.binary(max_size=50), max_size=6)

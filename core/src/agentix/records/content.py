@@ -1,7 +1,7 @@
-"""The content hash of a task directory: which bytes a case consists of, whatever else a file system says of them.
+"""The content hash of a directory: which bytes a case consists of, whatever else a file system says of them.
 
 sha256 over one entry a file, link and directory, sorted by path. An entry is four fields: the type (`f`, `l`
-or `d`), `x` where the owner may execute the file, the path relative to the task as bytes, and the content or
+or `d`), `x` where the owner may execute the file, the path relative to it as bytes, and the content or
 the link's target. Each field is preceded by its length as 8 bytes, big-endian. The root's `.git` is left out.
 """
 
@@ -13,13 +13,13 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentix.api import DatasetError
+from agentix.errors import DatasetError
 
 _CHUNK = 1 << 20
 
 
 def content_hash(directory: Path) -> str:
-    """Hash a task directory.
+    """Hash a directory.
 
     Raises:
         DatasetError: It holds something else than files, links and directories, or changes while it is read.

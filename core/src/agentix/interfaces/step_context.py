@@ -1,0 +1,66 @@
+"""What a step is told: the unit that it acts on, where it may write, and what it may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from agentix.interfaces.trial_work import TrialWork
+    from agentix.models import Case, Rollout
+
+
+class Scope(StrEnum):
+    """The unit of work that a step acts on."""
+
+    PER_CASE = "per_case"
+    PER_TRIAL = "per_trial"
+    PER_EXPERIMENT = "per_experiment"
+
+
+class Probe(Protocol):
+    """Runs the case once through the run's own executor, as evidence and not as a result of the run."""
+
+    async def __call__(self, agent: str, *, index: int = 1) -> Rollout:
+        """Run an agent on the case.
+
+        Args:
+            agent: Name of an agent, such as `oracle` or `nop`.
+            index: Tells repeated probes of one agent apart, from 1.
+        """
+        ...
+
+
+def _silent(message: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepContext:
+    """Where and for what a step runs. Paths are absolute."""
+
+    scope: Scope
+    run_id: str
+    run_dir: Path
+    """The run's directory, to be read only."""
+    work_dir: Path
+    """The only directory that the step may write to; it is the step's own, and empty at the first run."""
+    experiment: str = ""
+    """Name of the experiment."""
+    subject: Mapping[str, Any] = field(default_factory=dict)
+    """The case, the trial's record or the run's manifest, as plain data."""
+    case: Case | None = None
+    """The case, per case and per trial."""
+    trial_dir: Path | None = None
+    """What the trial left, per trial, to be read only."""
+    work: TrialWork | None = None
+    """The trial to run, for an executor."""
+    probe: Probe | None = None
+    """Runs the case, per case."""
+    incomplete: str | None = None
+    """Why the run did not complete, per experiment on the way out; `None` for one that did."""
+    say: Callable[[str], None] = _silent
+    """Tells the user one line."""

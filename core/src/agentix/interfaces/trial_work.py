@@ -1,0 +1,60 @@
+"""What an executor is given: one trial, with everything that running it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentix.interfaces.agent import Agent
+    from agentix.interfaces.dataset import Dataset
+    from agentix.interfaces.provider import SandboxProvider
+    from agentix.models import LLM, Case, Event, FailureCode, Limits, Phase, TimeoutRule, Trial
+
+
+def _ignore(event: Event) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentUse:
+    """The agent of a trial, as the experiment names it."""
+
+    name: str
+    """What records call it."""
+    ref: str
+    """The reference that it was found under."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    command: str | None = None
+    """Where it is a configured command: a shell line that runs it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialWork:
+    """One trial that is to be run."""
+
+    trial: Trial
+    case: Case
+    agent_use: AgentUse
+    load_agent: Callable[[], Agent]
+    """The agent as an object.
+
+    It raises a ConfigError or a PluginError where it cannot be loaded.
+    """
+    load_dataset: Callable[[], Dataset]
+    """The dataset that sets the case up and scores it."""
+    provider: SandboxProvider | None = None
+    """Makes the sandboxes; `None` where the executor brings its own."""
+    llm: LLM | None = None
+    key: Callable[[], Awaitable[str | None]] | None = None
+    """Resolves the model's key; it raises EnvFailed where it is missing. The value is never to be stored."""
+    limits: Limits | None = None
+    timeouts: Mapping[Phase, TimeoutRule] = field(default_factory=dict)
+    max_attempts: int = 1
+    retry_on: frozenset[FailureCode] = frozenset()
+    directory: Path
+    """The trial's directory on the host; attempt n keeps its files in `attempts/<n>` of it, the last one's answer is
+    in `out` where the executor is a program."""
+    on_event: Callable[[Event], None] = _ignore
