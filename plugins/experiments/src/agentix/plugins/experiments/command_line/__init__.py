@@ -1,0 +1,3 @@
+"""The commands that experiments add to agentix."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""How far a run is: the live view, plain lines and progress.json."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""The steps that every experiment can use."""
+
+__all__: list[str] = []
