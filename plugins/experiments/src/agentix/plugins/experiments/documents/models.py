@@ -195,5 +195,7 @@ class Submission(Document):
     experiment: Experiment
     llm_specs: Mapping[str, LLMSpec] = Field(default_factory=dict)
     commands: Commands = Field(default_factory=Commands)
+    command_files: Mapping[str, Path] = Field(default_factory=dict)
+    """The document that each command comes from, which its relative paths start at; this file where none is named."""
     notices: tuple[str, ...] = ()
     """What the user should know of how the file was read."""
