@@ -1,3 +1,33 @@
-"""Steps and executors: which one a name means, and how it is run."""
+"""Steps: what a name in the file stands for, whether its inputs are right, and running it."""
 
-__all__: list[str] = []
+from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
+from agentix.plugins.experiments.steps.fingerprint import digest, file_hash, file_hashes
+from agentix.plugins.experiments.steps.resolved import ResolvedStep
+from agentix.plugins.experiments.steps.resolving import (
+    ResolvedPipeline,
+    StepProblem,
+    StepRefused,
+    resolve_pipeline,
+    resolve_step,
+)
+from agentix.plugins.experiments.steps.running import Reaction, StepResult, Verdict, exponential, run_step
+
+__all__ = [
+    "CommandLost",
+    "Reaction",
+    "ResolvedPipeline",
+    "ResolvedStep",
+    "StepProblem",
+    "StepRefused",
+    "StepResult",
+    "TryLater",
+    "Verdict",
+    "digest",
+    "exponential",
+    "file_hash",
+    "file_hashes",
+    "resolve_pipeline",
+    "resolve_step",
+    "run_command_step",
+    "run_step",
+]

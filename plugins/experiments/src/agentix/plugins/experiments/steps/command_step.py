@@ -1,0 +1,132 @@
+"""A configured command as a step: environment in, exit status out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from agentix.api import AgentixError, Scope, StepContext, StepOutcome
+from agentix.plugins.experiments.steps.templates import variables
+
+if TYPE_CHECKING:
+    from agentix.plugins.experiments.commands import Command, CommandRunner
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+_MESSAGE = 2000
+LOG = "command.log"
+
+
+class TryLater(AgentixError):
+    """A step could not come to a verdict, and may be able to later."""
+
+
+class CommandLost(AgentixError):
+    """A command ended without a verdict: it took too long, or a signal ended it."""
+
+
+async def run_command_step(
+    command: Command,
+    ctx: StepContext,
+    inputs: Mapping[str, Any],
+    *,
+    runner: CommandRunner,
+    secrets: Collection[str] = (),
+) -> StepOutcome:
+    """Run a command on one unit.
+
+    Exit status 0 is a pass, 75 asks to be called again later, any other is the verdict that something is wrong; its
+    text is the end of what the command printed.
+
+    Args:
+        command: What to run, in the step's own directory.
+        ctx: The unit.
+        inputs: The step's `with`, templates filled in.
+        runner: Runs it.
+        secrets: Values that its log must not show.
+
+    Raises:
+        TryLater: It asks for that.
+        CommandLost: It took too long, or a signal ended it.
+    """
+    result = await runner.run(
+        command,
+        variables=environment(ctx, inputs),
+        template=template(ctx, inputs),
+        cwd=ctx.work_dir,
+        log=ctx.work_dir / LOG,
+        secrets=secrets,
+    )
+    text = _last(result.stderr, result.stdout)
+    if result.timed_out:
+        raise CommandLost(_joined(f"took longer than {result.seconds:.0f} s and was killed", text))
+    if result.signal is not None or result.exit_code is None:
+        raise CommandLost(_joined(f"was ended by signal {result.signal}", text))
+    if result.try_later:
+        raise TryLater(_joined("asks to be tried again later (exit status 75)", text))
+    passed = result.exit_code == 0
+    message = _last(result.stdout) if passed else text or f"exit status {result.exit_code}"
+    return StepOutcome(ok=passed, message=message, outputs={"exit_code": result.exit_code})
+
+
+def environment(ctx: StepContext, inputs: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that a step's command gets; an input cannot take the place of one of ours."""
+    values = variables(ctx)
+    found = {name: text(value) for key, value in inputs.items() if (name := upper_snake(key))}
+    found |= {
+        "EXPERIMENT": ctx.experiment,
+        "RUN_ID": ctx.run_id,
+        "RUN_DIR": str(ctx.run_dir),
+        "WORK_DIR": str(ctx.work_dir),
+        "OUT_DIR": str(ctx.work_dir),
+        "LOCAL_PATH": values["LocalPath"],
+        "KEY": values["Key"],
+    }
+    if ctx.case is not None:
+        found |= {
+            "CASE_DIR": str(ctx.case.directory or ""),
+            "CASE_NAME": ctx.case.name,
+            "CASE_LABEL": ctx.case.label,
+            "CASE_SHA": ctx.case.sha256 or "",
+        }
+    if ctx.scope is Scope.PER_TRIAL:
+        found["TRIAL_ID"] = values["TrialID"]
+        if ctx.trial_dir is not None:
+            answer = ctx.trial_dir / "out"
+            found["OUT_DIR"] = str(answer if answer.is_dir() else ctx.trial_dir)
+    return found
+
+
+def template(ctx: StepContext, inputs: Mapping[str, Any]) -> dict[str, str]:
+    """The same as `{{.CamelCase}}` variables of an argument list."""
+    named = {camel_case(name): value for name, value in environment(ctx, inputs).items()}
+    return named | variables(ctx)
+
+
+def text(value: Any) -> str:
+    """A value as a variable holds it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def upper_snake(key: str) -> str:
+    """`oracleMinReward` and `oracle-min-reward` as `ORACLE_MIN_REWARD`."""
+    name = "_".join(part for part in _WORDS.split(key) if part).upper()
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+def camel_case(name: str) -> str:
+    """`CASE_DIR` as `CaseDir`; `ID` stays as it is."""
+    return "".join(part if part == "ID" else part.capitalize() for part in name.split("_"))
+
+
+def _last(*outputs: Any) -> str:
+    for output in outputs:
+        found = output.decode("utf-8", "replace") if isinstance(output, bytes) else str(output)
+        if found.strip():
+            return found.strip()[-_MESSAGE:]
+    return ""
+
+
+def _joined(said: str, more: str) -> str:
+    return f"{said}: {more}" if more else said

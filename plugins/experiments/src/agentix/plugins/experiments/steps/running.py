@@ -1,0 +1,181 @@
+"""Run one step on one unit: retries, attribution, and what its ending means for the unit."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+
+from agentix.api import AgentixError, Failure, FailureCode, StepContext, StepOutcome, UsageError
+from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
+from agentix.plugins.experiments.steps.resolved import ResolvedStep
+
+if TYPE_CHECKING:
+    from agentix.plugins.experiments.commands import CommandRunner
+
+Verdict = Literal["passed", "rejected", "failed"]
+"""`rejected`: it came to the conclusion that something is wrong; `failed`: it came to none."""
+
+Reaction = Literal["go_on", "warn", "drop", "skip", "fail"]
+"""What becomes of the unit. `drop`: it is measured and not published. `skip`: the rest of its steps is left out and the
+run goes on; a case is left out altogether. `fail`: likewise, and the run does not end well."""
+
+_FIRST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 60.0
+
+
+def exponential(retry: int) -> float:
+    """Seconds to wait before a retry: 1, 2, 4, … and a minute at most."""
+    return float(min(_FIRST_WAIT_S * 2 ** min(retry - 1, 16), _LONGEST_WAIT_S))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """How one step ended on one unit."""
+
+    step: str
+    """Its label."""
+    plugin: str
+    verdict: Verdict
+    reaction: Reaction
+    message: str = ""
+    outcome: StepOutcome | None = None
+    """What it concluded; `None` where it failed."""
+    failure: Failure | None = None
+    """STEP_FAILED, where it rejected or failed and the file does not say otherwise."""
+    attempts: int = 1
+    seconds: float = 0.0
+
+    @property
+    def stops(self) -> bool:
+        """Whether the steps after it are left out."""
+        return self.reaction in ("skip", "fail")
+
+    @property
+    def dropped(self) -> bool:
+        """Whether nothing of the unit is to be published."""
+        return self.reaction == "drop"
+
+
+async def run_step(
+    resolved: ResolvedStep,
+    ctx: StepContext,
+    *,
+    runner: CommandRunner | None = None,
+    secrets: Collection[str] = (),
+    backoff: Callable[[int], float] = exponential,
+) -> StepResult:
+    """Run a step; what it raises is data, and cancellation goes through.
+
+    A verdict is never asked for again: it would come out the same, and may cost money. What kept a step from its
+    verdict is tried again `retries` times.
+
+    Args:
+        resolved: The step.
+        ctx: The unit; its work directory exists.
+        runner: Runs configured commands.
+        secrets: Values that logs of commands must not show.
+        backoff: Seconds to wait before the n-th retry.
+    """
+    started = time.monotonic()
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            outcome = await _run(resolved, ctx, runner=runner, secrets=secrets)
+        except (Exception, SystemExit) as error:
+            if attempt <= resolved.spec.retries and not isinstance(error, UsageError):
+                wait = backoff(attempt)
+                ctx.say(f"{resolved.label}: {_first_line(error)}; again in {wait:g} s")
+                await anyio.sleep(wait)
+                continue
+            result = _failed(resolved, error)
+        else:
+            result = _concluded(resolved, outcome)
+        return replace(result, attempts=attempt, seconds=time.monotonic() - started)
+
+
+async def _run(
+    resolved: ResolvedStep, ctx: StepContext, *, runner: CommandRunner | None, secrets: Collection[str]
+) -> StepOutcome:
+    inputs = resolved.inputs(ctx)
+    if resolved.step is not None:
+        outcome: Any = await resolved.step.run(ctx, inputs)
+        if not isinstance(outcome, StepOutcome):
+            raise TypeError(f"{resolved.plugin} returned a {type(outcome).__name__}, not a StepOutcome")
+        return outcome
+    assert resolved.command is not None
+    if runner is None:
+        raise RuntimeError(f"{resolved.plugin} needs somebody who runs commands")
+    return await run_command_step(resolved.command, ctx, inputs, runner=runner, secrets=secrets)
+
+
+def _concluded(resolved: ResolvedStep, outcome: StepOutcome) -> StepResult:
+    spec = resolved.spec
+    if outcome.ok:
+        reaction: Reaction = "drop" if outcome.drop else "go_on"
+        return StepResult(
+            step=resolved.label,
+            plugin=resolved.plugin,
+            verdict="passed",
+            reaction=reaction,
+            message=outcome.message,
+            outcome=outcome,
+        )
+    reaction = spec.on_violation or spec.on_failure
+    message = outcome.message or "it did not say why"
+    return StepResult(
+        step=resolved.label,
+        plugin=resolved.plugin,
+        verdict="rejected",
+        reaction=reaction,
+        message=message,
+        outcome=outcome,
+        failure=_failure(resolved, message) if reaction == "fail" else None,
+    )
+
+
+def _failed(resolved: ResolvedStep, error: BaseException) -> StepResult:
+    message = _message(error)
+    detail = "try_later" if isinstance(error, TryLater) else "lost" if isinstance(error, CommandLost) else "raised"
+    failure = _failure(
+        resolved,
+        message,
+        detail=detail,
+        trace=None if detail != "raised" else "".join(traceback.format_exception(error)),
+    )
+    return StepResult(
+        step=resolved.label,
+        plugin=resolved.plugin,
+        verdict="failed",
+        reaction=resolved.spec.on_failure,
+        message=message,
+        failure=failure,
+    )
+
+
+def _failure(resolved: ResolvedStep, message: str, *, detail: str = "rejected", trace: str | None = None) -> Failure:
+    return Failure(
+        code=FailureCode.STEP_FAILED,
+        message=f"{resolved.label}: {message}",
+        detail=detail,
+        boundary="step",
+        plugin=resolved.plugin,
+        traceback=trace,
+    )
+
+
+def _message(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    said = str(error).strip()
+    known = isinstance(error, AgentixError)
+    return said if known else f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _first_line(error: BaseException) -> str:
+    return _message(error).splitlines()[0]
