@@ -55,6 +55,12 @@ def rescore(asked: Rescoring) -> int:
     manifest = run.manifest
     if manifest is None:
         raise RunError(f"{run.path}: without a manifest.json it is not known which dataset this is")
+    if not isinstance(manifest, Manifest):
+        raise RunError(
+            f"{run.path}: this is the run of an experiment",
+            hint=f"Score what has failed again with: agentix run {manifest.file} --id {manifest.run_id} "
+            "--retry VERIFIER_ERROR",
+        )
     dataset_use = _restored("dataset", manifest.dataset, asked.dataset_options)
     provider_use = PluginRequest(ref=asked.provider or "", options=asked.provider_options)
     if asked.provider is None:

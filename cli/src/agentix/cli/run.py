@@ -163,7 +163,7 @@ def _show_plan(plan: Plan) -> int:
     resume = ResumePlan(plan.trials) if state is None else state.plan(plan.trials, retry=plan.request.retry)
     for notice in (*plan.notices, *(state.notices if state else ())):
         output.line(f"note: {notice}")
-    if state is not None and state.manifest is not None:
+    if state is not None and isinstance(state.manifest, Manifest):
         for change in state.manifest.changes(plan.manifest):
             output.line(f"changed: {change}")
     output.line(f"{plan.path}: {count_line(resume.kept, resume.retried, len(resume.run))} (dry run: nothing was run)")

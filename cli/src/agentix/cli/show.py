@@ -45,8 +45,7 @@ def _show_text(run: Run, *, failures: bool, most: int | None) -> None:
     output = Output.stdout()
     manifest = run.manifest
     if manifest is not None:
-        model = f" with {manifest.model}" if manifest.model else ""
-        output.line(f"{run.path}: {manifest.agent.ref}{model} on {manifest.dataset.ref} in {manifest.provider.ref}")
+        output.line(f"{run.path}: {manifest.title}")
         for change in manifest.mixed:
             output.line(f"mixed: {change}")
     owner = read_owner(run.layout.lock)

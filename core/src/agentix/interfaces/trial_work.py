@@ -54,6 +54,8 @@ class TrialWork:
     timeouts: Mapping[Phase, TimeoutRule] = field(default_factory=dict)
     max_attempts: int = 1
     retry_on: frozenset[FailureCode] = frozenset()
+    prepare_ahead: int = 0
+    """How many sandboxes may be made ready for it before they are needed."""
     directory: Path
     """The trial's directory on the host; attempt n keeps its files in `attempts/<n>` of it, the last one's answer is
     in `out` where the executor is a program."""

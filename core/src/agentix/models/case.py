@@ -22,6 +22,8 @@ class Case:
     """Reference of the dataset plugin that sets it up and scores it."""
     instance: Mapping[str, Any]
     """What that dataset is given."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What that dataset is made with."""
     sha256: str | None = None
     """Hash of its content; `None` where the dataset has none for it."""
     directory: Path | None = None

@@ -1,8 +1,11 @@
 """Results on disk: the run directory, its records, resuming and reading it again."""
 
 from agentix.records.content import content_hash
+from agentix.records.experiment import AgentRow, CaseUse, CommandUse, ExperimentManifest, StepEnd, StepUse
+from agentix.records.experiment_writer import ExperimentWriter
 from agentix.records.layout import Layout, check_run_id
 from agentix.records.manifest import BundleUse, Host, Manifest, PlannedInstance, PluginUse, Session
+from agentix.records.manifests import AnyManifest
 from agentix.records.record import Record, StepFailure, UsageRecord, utc_now
 from agentix.records.run import Run, load_run
 from agentix.records.state import INFRA, ResumePlan, RunState, parse_retry
@@ -11,7 +14,13 @@ from agentix.records.writer import RunWriter
 
 __all__ = [
     "INFRA",
+    "AgentRow",
+    "AnyManifest",
     "BundleUse",
+    "CaseUse",
+    "CommandUse",
+    "ExperimentManifest",
+    "ExperimentWriter",
     "Host",
     "Layout",
     "Manifest",
@@ -23,7 +32,9 @@ __all__ = [
     "RunState",
     "RunWriter",
     "Session",
+    "StepEnd",
     "StepFailure",
+    "StepUse",
     "TrialFile",
     "UsageRecord",
     "check_run_id",

@@ -21,7 +21,7 @@ class Entry:
 
     directory: Path
     render: Callable[[], tuple[Sequence[tuple[str, bytes]], bytes]]
-    """Gives the trial's files and its line; called in a thread, because it takes time too."""
+    """Gives the trial's files and its line, of which one may be empty; called in a thread, because it takes time."""
     files: Sequence[tuple[str, bytes]] = ()
     line: bytes = b""
     error: Exception | None = None
@@ -78,11 +78,14 @@ def _write(fd: int, batch: Sequence[Entry]) -> None:
 
 
 def _make_durable(fd: int, entries: Sequence[Entry]) -> None:
-    for entry in entries:
+    with_files = [entry for entry in entries if entry.files]
+    for entry in with_files:
         entry.directory.mkdir(parents=True, exist_ok=True)
-    write_files([(entry.directory / name, data) for entry in entries for name, data in entry.files])
-    for parent in dict.fromkeys(entry.directory.parent for entry in entries):
+    write_files([(entry.directory / name, data) for entry in with_files for name, data in entry.files])
+    for parent in dict.fromkeys(entry.directory.parent for entry in with_files):
         fsync_dir(parent)
+    if not any(entry.line for entry in entries):
+        return
     size = os.fstat(fd).st_size
     try:
         write_all(fd, b"".join(entry.line for entry in entries))

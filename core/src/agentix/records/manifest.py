@@ -146,6 +146,12 @@ class Manifest(BaseModel):
             place = ".".join(str(part) for part in first["loc"])
             raise RecordsDamaged(f"{where}: {place}: {first['msg']}", hint="Use another --id.") from None
 
+    @property
+    def title(self) -> str:
+        """What the run is, in one line."""
+        model = f" with {self.model}" if self.model else ""
+        return f"{self.agent.ref}{model} on {self.dataset.ref} in {self.provider.ref}"
+
     def to_bytes(self) -> bytes:
         """The content of manifest.json."""
         data = self.model_dump(mode="json")
@@ -155,26 +161,26 @@ class Manifest(BaseModel):
     def changes(self, new: Manifest) -> list[str]:
         """What in `new` makes its results another measurement than this run's, field by field."""
         return [
-            *_use_changes("dataset", self.dataset, new.dataset),
-            *_use_changes("agent", self.agent, new.agent),
-            *_use_changes("provider", self.provider, new.provider),
-            *_changes("model", self.model, new.model),
-            *_changes("bundle", _bundle(self.bundle), _bundle(new.bundle)),
-            *_map_changes("limits", self.limits, new.limits),
-            *_map_changes("timeouts", self.timeouts, new.timeouts),
+            *use_changes("dataset", self.dataset, new.dataset),
+            *use_changes("agent", self.agent, new.agent),
+            *use_changes("provider", self.provider, new.provider),
+            *changed("model", self.model, new.model),
+            *changed("bundle", _bundle(self.bundle), _bundle(new.bundle)),
+            *changed_keys("limits", self.limits, new.limits),
+            *changed_keys("timeouts", self.timeouts, new.timeouts),
             *self._case_changes(new),
         ]
 
     def version_changes(self, new: Manifest) -> list[str]:
         """Which distributions have another version in `new`."""
-        return list(_map_changes("versions", self.versions, new.versions))
+        return list(changed_keys("versions", self.versions, new.versions))
 
     def _case_changes(self, new: Manifest) -> Iterator[str]:
         known = {i.id: i.sha256 for i in self.instances}
         for instance in new.instances:
             old = known.get(instance.id)
             if old is not None and instance.sha256 is not None:
-                yield from _changes(f"case {instance.id} sha256", old[:12], instance.sha256[:12])
+                yield from changed(f"case {instance.id} sha256", old[:12], instance.sha256[:12])
 
     def resumed(self, new: Manifest, *, mixed: list[str]) -> Manifest:
         """This manifest after a resume with the configuration `new`: nothing that was planned is forgotten."""
@@ -232,22 +238,25 @@ def _bundle(use: BundleUse | None) -> str | None:
     return None if use is None else use.digest.removeprefix("sha256:")[:12]
 
 
-def _use_changes(name: str, old: PluginUse, new: PluginUse) -> Iterator[str]:
-    yield from _changes(name, old.ref, new.ref)
+def use_changes(name: str, old: PluginUse, new: PluginUse) -> Iterator[str]:
+    """How one use of a plugin differs from another."""
+    yield from changed(name, old.ref, new.ref)
     if old.ref == new.ref:
-        yield from _changes(f"{name} sha256", (old.sha256 or "")[:12] or None, (new.sha256 or "")[:12] or None)
-        yield from _map_changes(f"{name} option", old.options, new.options)
+        yield from changed(f"{name} sha256", (old.sha256 or "")[:12] or None, (new.sha256 or "")[:12] or None)
+        yield from changed_keys(f"{name} option", old.options, new.options)
         # A file that was not there before is one that the plugin writes.
         for key in sorted({*old.files} & {*new.files}):
-            yield from _changes(f"{name} option {key} sha256", old.files[key][:12], new.files[key][:12])
+            yield from changed(f"{name} option {key} sha256", old.files[key][:12], new.files[key][:12])
 
 
-def _map_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def changed_keys(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """The keys that differ, each with both values."""
     for key in sorted({*old, *new}):
-        yield from _changes(f"{name} {key}", plain(old.get(key)), plain(new.get(key)))
+        yield from changed(f"{name} {key}", plain(old.get(key)), plain(new.get(key)))
 
 
-def _changes(name: str, old: object, new: object) -> Iterator[str]:
+def changed(name: str, old: object, new: object) -> Iterator[str]:
+    """A difference in words, if there is one."""
     if old != new:
         yield f"{name}: {_word(old)} -> {_word(new)}"
 

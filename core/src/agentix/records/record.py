@@ -89,6 +89,7 @@ class Record(BaseModel):
         rollout: Rollout,
         *,
         agent: str,
+        case: str | None = None,
         llm_spec: str | None = None,
         case_sha256: str | None = None,
         at: str | None = None,
@@ -99,6 +100,7 @@ class Record(BaseModel):
         Args:
             rollout: A trial that ended; a cancelled one has no record.
             agent: Name of the agent.
+            case: What the case is called, where that is not the instance's id.
             llm_spec: Name of the model spec, or the model.
             case_sha256: Hash of the instance's content.
             at: When it ended; now by default.
@@ -118,7 +120,7 @@ class Record(BaseModel):
             usage = UsageRecord.model_validate(plain(rollout.usage), strict=False)
         return cls(
             trial_id=rollout.trial_id,
-            case=clean_text(rollout.instance_id),
+            case=clean_text(case or rollout.instance_id),
             case_sha256=case_sha256,
             agent=clean_text(agent),
             llm_spec=None if llm_spec is None else clean_text(llm_spec),

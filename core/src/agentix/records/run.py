@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agentix.errors import AgentixError, RunError
 from agentix.records.layout import Layout
-from agentix.records.manifest import Manifest
+from agentix.records.manifests import AnyManifest, parse_manifest
 from agentix.records.record import Record
 from agentix.records.scan import Scan
 from agentix.records.trial_files import PATCH_FILE, TRIAL_FILE, TrialFile, read_trial_file
@@ -31,10 +31,10 @@ class Run:
         return Layout(self.path)
 
     @cached_property
-    def manifest(self) -> Manifest | None:
+    def manifest(self) -> AnyManifest | None:
         """What the run was asked to do; `None` where only results are there."""
         file = self.layout.manifest
-        return Manifest.parse(file.read_bytes(), where=str(file)) if file.exists() else None
+        return parse_manifest(file.read_bytes(), where=str(file)) if file.exists() else None
 
     def __iter__(self) -> Iterator[Record]:
         """The records one at a time, in the order in which their trials ended.

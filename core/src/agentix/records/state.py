@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentix.errors import RunError, UsageError
 from agentix.models import FailureCode, Trial
 from agentix.records.layout import Layout
-from agentix.records.manifest import Manifest
+from agentix.records.manifests import AnyManifest, parse_manifest
 from agentix.records.record import Record
 from agentix.records.scan import Scan
 from agentix.records.trial_files import TRIAL_FILE, read_trial_file
@@ -23,7 +23,7 @@ class RunState:
     """What is on disk."""
 
     layout: Layout
-    manifest: Manifest | None
+    manifest: AnyManifest | None
     done: dict[str, FailureCode | None]
     """Failure code of every trial that has a line."""
     recoverable: dict[str, Record] = field(default_factory=dict)
@@ -33,8 +33,12 @@ class RunState:
     scan: Scan
 
     @classmethod
-    def read(cls, path: Path) -> RunState:
+    def read(cls, path: Path, *, seen: Callable[[Record], None] | None = None) -> RunState:
         """Read a run directory, which may not exist yet.
+
+        Args:
+            path: The directory.
+            seen: Told each record that is read, so that the file need not be read twice.
 
         Raises:
             RecordsDamaged: A file is damaged other than by a torn last line.
@@ -43,9 +47,13 @@ class RunState:
         layout = Layout(path)
         manifest = None
         if layout.manifest.exists():
-            manifest = Manifest.parse(layout.manifest.read_bytes(), where=str(layout.manifest))
+            manifest = parse_manifest(layout.manifest.read_bytes(), where=str(layout.manifest))
         scan = Scan(layout.results)
-        done = {record.trial_id: record.failure_code for record in scan}
+        done: dict[str, FailureCode | None] = {}
+        for record in scan:
+            done[record.trial_id] = record.failure_code
+            if seen is not None:
+                seen(record)
         if manifest is None and done:
             raise RunError(
                 f"{path}: there are results and no manifest.json, so this run cannot be resumed",

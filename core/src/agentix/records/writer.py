@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,23 +13,15 @@ import anyio.to_thread
 from agentix.errors import RunChanged, RunError
 from agentix.models import FailureCode, Rollout, Trial
 from agentix.records.commit import Entry, GroupCommit
-from agentix.records.durable import fsync_dir, replace_file, write_all, write_file
+from agentix.records.durable import fsync_dir, replace_file, write_file
 from agentix.records.layout import Layout
 from agentix.records.lock import Owner, RunLock
 from agentix.records.manifest import Manifest
 from agentix.records.plain import clean_text, dump_pretty, plain
 from agentix.records.record import Record, utc_now
-from agentix.records.scan import Scan
+from agentix.records.repair import repair_results, writing
 from agentix.records.state import ResumePlan, RunState
 from agentix.records.trial_files import set_aside, trial_files
-
-
-@contextmanager
-def _writing(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{root}: cannot be written: {error.strerror or error}") from error
 
 
 class RunWriter:
@@ -61,7 +52,7 @@ class RunWriter:
         self._open(force=force)
 
     def _open(self, *, force: bool) -> None:
-        with _writing(self.layout.root):
+        with writing(self.layout.root):
             self.layout.trials.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(Owner.this_process(utc_now()))
         try:
@@ -74,8 +65,17 @@ class RunWriter:
             self._lock.release()
             raise
 
-    def _check_changes(self, *, force: bool) -> list[str]:
+    @property
+    def _earlier(self) -> Manifest | None:
         old = self.state.manifest
+        if old is not None and not isinstance(old, Manifest):
+            raise RunError(
+                f"{self.layout.root}: this is the run of an experiment ({old.file})", hint="Use another --id."
+            )
+        return old
+
+    def _check_changes(self, *, force: bool) -> list[str]:
+        old = self._earlier
         if old is None:
             return []
         changes = old.changes(self.manifest)
@@ -113,12 +113,13 @@ class RunWriter:
         Raises:
             RunError: The directory cannot be written.
         """
-        with _writing(self.layout.root):
+        with writing(self.layout.root):
             self._begin(plan, n_concurrent)
 
     def _begin(self, plan: ResumePlan, n_concurrent: int) -> None:
-        state, old = self.state, self.state.manifest
-        self._repair_results(without=frozenset(plan.retried))
+        state, old = self.state, self._earlier
+        without = frozenset(plan.retried)
+        repair_results(state, without=without, more=[r for name, r in state.recoverable.items() if name not in without])
         again = {*plan.retried, *(trial.trial_id for trial in plan.run), *state.rerun}
         known = {entry.name for entry in self.layout.trials.iterdir()}
         for trial_id in sorted(again & known):
@@ -135,24 +136,6 @@ class RunWriter:
         self._fd = os.open(self.layout.results, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         fsync_dir(self.layout.root)
         self._commit = GroupCommit(self._fd)
-
-    def _repair_results(self, *, without: frozenset[str]) -> None:
-        state = self.state
-        lines = [record.to_line() for name, record in state.recoverable.items() if name not in without]
-        if without & state.done.keys():
-            kept = [record.to_line() for record in Scan(self.layout.results) if record.trial_id not in without]
-            write_file(self.layout.results, b"".join((*kept, *lines)))
-            return
-        if not (state.scan.torn or state.scan.unterminated or lines):
-            return
-        fd = os.open(self.layout.results, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.ftruncate(fd, state.scan.end)
-            os.lseek(fd, 0, os.SEEK_END)
-            write_all(fd, (b"\n" if state.scan.unterminated else b"") + b"".join(lines))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def trial_dir(self, trial: Trial) -> Path:
         """The directory of a trial, for whoever writes the files of its attempts."""

@@ -1,0 +1,92 @@
+"""What plugins that add commands may import of the command line, besides `agentix.api`.
+
+A command that a plugin adds speaks, counts and ends like ours: the same words for results, the same exit codes, the
+same answer to a signal.
+"""
+
+from agentix.cli import exit_codes
+from agentix.cli.fingerprint import plugin_use
+from agentix.cli.limits import raise_open_files, width_for
+from agentix.cli.locate import locate
+from agentix.cli.output import Output, printable
+from agentix.cli.plan import default_provider
+from agentix.cli.request import PluginRequest
+from agentix.cli.runlog import log, logging_to
+from agentix.cli.signals import SignalLatch
+from agentix.cli.summary import missing
+from agentix.cli.table import table
+from agentix.cli.values import parse_pairs
+from agentix.cli.wording import number, plural, reason, result, seconds, short, totals
+from agentix.records import (
+    INFRA,
+    AgentRow,
+    CaseUse,
+    CommandUse,
+    ExperimentManifest,
+    ExperimentWriter,
+    Layout,
+    PluginUse,
+    ResumePlan,
+    RunState,
+    Session,
+    StepEnd,
+    StepFailure,
+    StepUse,
+    check_run_id,
+    parse_retry,
+    utc_now,
+)
+from agentix.records.lock import read_owner
+from agentix.registry import nearest
+from agentix.runner import RUN_LABEL, TRIAL_LABEL
+from agentix.runner.breaker import Breaker
+from agentix.stats import TERMS, Summary
+
+__all__ = [
+    "INFRA",
+    "RUN_LABEL",
+    "TERMS",
+    "TRIAL_LABEL",
+    "AgentRow",
+    "Breaker",
+    "CaseUse",
+    "CommandUse",
+    "ExperimentManifest",
+    "ExperimentWriter",
+    "Layout",
+    "Output",
+    "PluginRequest",
+    "PluginUse",
+    "ResumePlan",
+    "RunState",
+    "Session",
+    "SignalLatch",
+    "StepEnd",
+    "StepFailure",
+    "StepUse",
+    "Summary",
+    "check_run_id",
+    "default_provider",
+    "exit_codes",
+    "locate",
+    "log",
+    "logging_to",
+    "missing",
+    "nearest",
+    "number",
+    "parse_pairs",
+    "parse_retry",
+    "plugin_use",
+    "plural",
+    "printable",
+    "raise_open_files",
+    "read_owner",
+    "reason",
+    "result",
+    "seconds",
+    "short",
+    "table",
+    "totals",
+    "utc_now",
+    "width_for",
+]
