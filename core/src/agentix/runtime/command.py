@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from agentix.runtime.direct import Direct
     from agentix.runtime.server import Server
     from agentix.runtime.supervisors import Handle
 
@@ -51,7 +52,7 @@ class Command(Call):
             if owner:
                 for fd in set(theirs) - {-1}:
                     posix.fchown(fd, *owner)
-            self.supervisor: Handle = server.supervisors.start(self, spec, theirs)
+            self.supervisor: Direct | Handle = server.supervisors.start(self, spec, theirs)
         except BaseException:
             for fd in opened:
                 posix.close(fd)

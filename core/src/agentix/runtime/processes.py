@@ -6,7 +6,7 @@ import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Collection, Container, Iterable
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -77,10 +77,19 @@ def descendants(root: int, processes: dict[int, tuple[int, str]]) -> set[int]:
     return found
 
 
-def living(root: int, *, everything: bool = False, spared: Container[int] = ()) -> set[int]:
-    """The processes below `root` that are not zombies; with `everything`, all that can be seen but `root`."""
+def living(root: int, *, everything: bool = False, spared: Container[int] = (), apart: Iterable[int] = ()) -> set[int]:
+    """The processes below `root` that are not zombies.
+
+    Args:
+        root: Their ancestor.
+        everything: All that can be seen but `root`, whoever its parent is.
+        spared: Processes to leave out.
+        apart: Processes to leave out with all that is below them.
+    """
     processes = snapshot()
     found = set(processes) - {root} if everything else descendants(root, processes)
+    for other in apart:
+        found -= {other} | descendants(other, processes)
     # In a namespace of its own, kernel threads are not seen; elsewhere `everything` is not asked for.
     return {pid for pid in found if pid not in spared and processes[pid][1] not in "ZX"}
 
@@ -94,7 +103,7 @@ def send(pids: Iterable[int], signal: int) -> None:
             continue
 
 
-def kill_all(root: int, *, everything: bool = False, spared: Container[int] = ()) -> int:
+def kill_all(root: int, *, everything: bool = False, spared: Container[int] = (), apart: Collection[int] = ()) -> int:
     """Kill one generation of what is alive below `root`.
 
     Stopping comes first, so that what forks faster than it is killed is caught too.
@@ -104,7 +113,7 @@ def kill_all(root: int, *, everything: bool = False, spared: Container[int] = ()
     """
     stopped: set[int] = set()
     for _ in range(_SWEEPS):
-        found = living(root, everything=everything, spared=spared) - stopped
+        found = living(root, everything=everything, spared=spared, apart=apart) - stopped
         if not found:
             break
         send(found, SIGSTOP)

@@ -288,6 +288,7 @@ class Server:
 
         directory, argv = self._entrypoint[0], self._entrypoint[1:]
         self._entrypoint = ()
+        self.supervisors.share()
         self._entrypoint_pid = entrypoint.start(argv, directory, self.settings)
 
     def _entrypoint_ended(self, status: int) -> None:

@@ -2,7 +2,7 @@
 
 A supervisor is a forked copy of the server, single-threaded, that waits for one message with a command and its
 descriptors, runs it, and reports how it ended. When the command left no process behind, it waits for the next one;
-else it ends, and what is left goes to the server.
+else it ends as soon as the server hangs up, and what is left goes to the server.
 
 Messages to it are one byte and a body: `RUN` with the command, `KILL` with the grace in seconds. Its one message is
 `ENDED` with a value: `status` as waitpid gives it, `reusable`, `left` (processes that would not die), `error`.
@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import _socket
-import errno
 import gc
 import posix
 import select
 import sys
 import time
 
-from agentix.runtime import processes, wire
+from agentix.runtime import processes, spawning, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
 RUN, KILL, ENDED = b"R", b"K", b"E"
@@ -36,9 +35,6 @@ GIVE_UP_S = 10.0
 
 _SWEEP_MS = 3
 _SETUP_FAILED = 125
-_BUSY_RETRIES, _BUSY_S = 20, 0.005
-_DEFAULTED = (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGCHLD)
-"""Signals that Python or the server ignores; a command shall not."""
 
 
 def fork(command: dict[str, Any] | None = None, descriptors: Sequence[int] = ()) -> tuple[int, _socket.socket]:
@@ -100,7 +96,6 @@ class Supervisor:
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         # As PID 1's child it must be endable by the plain signal; the server's own handler is not its.
         _signal.signal(_signal.SIGTERM, _signal.SIG_DFL)
-        self._nothing = _open_nothing()
         self._poll = select.poll()
         self._poll.register(control.fileno(), select.POLLIN)
         self._poll.register(self._wakeup, select.POLLIN)
@@ -114,6 +109,7 @@ class Supervisor:
                     return
                 command, descriptors = received
             if not self._run(command, descriptors):
+                self._hold()
                 return
             command = None
 
@@ -139,7 +135,7 @@ class Supervisor:
                 if child == 0:
                     _become(command, descriptors, reported)
             else:
-                child, status = self._spawn(command, descriptors)
+                child, status = spawning.spawn(command, descriptors)
         except OSError as raised:
             error = {"errno": raised.errno, "path": raised.filename or b"", "doing": "start"}
         posix.close(reported)
@@ -154,29 +150,14 @@ class Supervisor:
         self._report(status, empty, left, error)
         return empty
 
-    def _spawn(self, command: dict[str, Any], descriptors: list[int]) -> tuple[int, int]:
-        """Start a command that needs no other user: without copying this process, it takes half the time.
-
-        Returns:
-            Its pid and 0, or 0 and the status that a shell would give where it cannot be executed.
-        """
-        stdin, stdout, stderr = descriptors
-        posix.chdir(command["cwd"])
-        actions = [
-            (posix.POSIX_SPAWN_DUP2, self._nothing if stdin < 0 else stdin, 0),
-            (posix.POSIX_SPAWN_DUP2, stdout, 1),
-            (posix.POSIX_SPAWN_DUP2, stderr, 2),
-        ]
-        argv, env = command["argv"], command["env"]
-
-        def spawn(program: bytes) -> int:
-            return posix.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigdef=_DEFAULTED)
-
+    def _hold(self) -> None:
+        """Keep what was left until the server lets it go."""
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
         try:
-            pid, reason = _first([program for program in command["programs"] if _exists(program)], spawn)
-        finally:
-            posix.chdir("/")
-        return (pid, 0) if pid else (0, _refuse(stderr, argv[0], reason) << 8)
+            while self._control.recv(64):
+                pass
+        except OSError:
+            return
 
     def _report(self, status: int, empty: bool, left: int, error: dict[str, Any] | None) -> None:
         ended = {"status": status, "reusable": empty, "left": left, "error": error}
@@ -253,7 +234,7 @@ def _become(command: dict[str, Any], descriptors: list[int], reported: int) -> N
     code = _SETUP_FAILED
     try:
         _signal.set_wakeup_fd(-1)
-        for number in _DEFAULTED:
+        for number in spawning.DEFAULTED:
             _signal.signal(number, _signal.SIG_DFL)
         posix.setsid()
         _install(descriptors, terminal=command["pty"])
@@ -271,8 +252,10 @@ def _become(command: dict[str, Any], descriptors: list[int], reported: int) -> N
         if late:
             posix.chdir(command["cwd"])
         doing = "start"
-        _, reason = _first(command["programs"], lambda program: posix.execve(program, command["argv"], command["env"]))
-        code = _refuse(2, command["argv"][0], reason)
+        _, reason = spawning.first(
+            command["programs"], lambda program: posix.execve(program, command["argv"], command["env"])
+        )
+        code = spawning.refuse(2, argv[0], reason)
     except OSError as error:
         report = {"errno": error.errno, "path": error.filename or b"", "doing": doing}
         posix.write(reported, wire.encode(report))
@@ -289,69 +272,8 @@ def _install(descriptors: list[int], *, terminal: bool) -> None:
         fcntl.ioctl(stdout, termios.TIOCSCTTY, 0)
         stdin = stdout
     elif stdin < 0:
-        stdin = _open_nothing()
+        stdin = spawning.open_nothing()
     # None of these is 0, 1 or 2: the server keeps those open.
     posix.dup2(stdin, 0)
     posix.dup2(stdout, 1)
     posix.dup2(stderr, 2)
-
-
-def _open_nothing() -> int:
-    try:
-        return posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
-    except OSError:
-        empty, closed = posix.pipe2(posix.O_CLOEXEC)
-        posix.close(closed)
-        return empty
-
-
-def _first(programs: list[bytes], start: Callable[[bytes], int]) -> tuple[int, int]:
-    """Start the first program that exists, as execvp(3) does.
-
-    Returns:
-        What `start` gave and 0, or 0 and why none of them could be.
-    """
-    reason = errno.ENOENT
-    pending = list(reversed(programs))
-    retries = _BUSY_RETRIES
-    while pending:
-        program = pending.pop()
-        try:
-            return start(program), 0
-        except OSError as error:
-            if error.errno == errno.ETXTBSY and retries:
-                # Another process was forked while the program was being written, and has it open for a moment.
-                retries -= 1
-                pending.append(program)
-                time.sleep(_BUSY_S)
-                continue
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                continue
-            if error.errno not in (errno.EACCES, errno.ENOEXEC, errno.EISDIR, errno.ELOOP, errno.ETXTBSY):
-                error.filename = None
-                raise
-            reason = error.errno
-            if reason != errno.EACCES:
-                break
-    return 0, reason
-
-
-def _exists(program: bytes) -> bool:
-    """Whether there is such a file at all; to ask costs a fraction of starting a process that finds out."""
-    try:
-        posix.stat(program)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        # The start will tell what is wrong.
-        pass
-    return True
-
-
-def _refuse(stderr: int, name: bytes, reason: int) -> int:
-    """Say why a program cannot be executed; the exit code that a shell gives."""
-    try:
-        posix.write(stderr, b"agentix: " + name[:4096] + b": " + posix.strerror(reason).encode() + b"\n")
-    except OSError:
-        pass
-    return 127 if reason == errno.ENOENT else 126
