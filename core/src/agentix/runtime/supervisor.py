@@ -252,9 +252,8 @@ def _become(command: dict[str, Any], descriptors: list[int], reported: int) -> N
         if late:
             posix.chdir(command["cwd"])
         doing = "start"
-        _, reason = spawning.first(
-            command["programs"], lambda program: posix.execve(program, command["argv"], command["env"])
-        )
+        argv, env = command["argv"], command["env"]
+        _, reason = spawning.first(command["programs"], lambda program: posix.execve(program, argv, env))
         code = spawning.refuse(2, argv[0], reason)
     except OSError as error:
         report = {"errno": error.errno, "path": error.filename or b"", "doing": doing}
