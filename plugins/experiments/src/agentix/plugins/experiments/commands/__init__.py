@@ -1,3 +1,20 @@
 """Running configured commands: variables in, files and an exit status out."""
 
-__all__: list[str] = []
+from agentix.plugins.experiments.commands.command import Command, commands_of, file_sha256
+from agentix.plugins.experiments.commands.pins import CommandProblem, CommandRefused, check_commands, check_pins
+from agentix.plugins.experiments.commands.result import CommandResult
+from agentix.plugins.experiments.commands.runner import CommandRunner
+from agentix.plugins.experiments.commands.template import render
+
+__all__ = [
+    "Command",
+    "CommandProblem",
+    "CommandRefused",
+    "CommandResult",
+    "CommandRunner",
+    "check_commands",
+    "check_pins",
+    "commands_of",
+    "file_sha256",
+    "render",
+]

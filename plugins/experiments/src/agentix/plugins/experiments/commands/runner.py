@@ -1,0 +1,175 @@
+"""Runs configured commands: variables in, files and an exit status out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from agentix.api import HostError, SandboxGone
+from agentix.plugins.experiments.commands.environment import environment
+from agentix.plugins.experiments.commands.log import CommandLog, Scrubber
+from agentix.plugins.experiments.commands.pins import CommandRefused, pinned_copy
+from agentix.plugins.experiments.commands.pool import Place, Pool
+from agentix.plugins.experiments.commands.result import CommandResult
+
+if TYPE_CHECKING:
+    from agentix.api import ExecResult
+    from agentix.plugins.experiments.commands.command import Command
+
+KEPT_OUTPUT = 64 << 10
+"""Bytes of each stream that a result holds: the head and the tail."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class CommandRunner:
+    """Runs commands as plain processes of this user.
+
+    A command gets no stdin and no terminal. At its timeout, and when it is cancelled, everything that it has started
+    is killed, also what has left its process group or session; and what is still running when it ends is ended
+    too. Nothing outlives this process, however that ends.
+
+    Args:
+        inherit_env: Whether commands see all of this machine's variables.
+        host_env: Those variables; the process's own by default.
+    """
+
+    def __init__(self, *, inherit_env: bool = True, host_env: Mapping[str, str] | None = None) -> None:
+        self._inherit_env = inherit_env
+        self._host_env = dict(os.environ if host_env is None else host_env)
+        self._pool: Pool | None = None
+        self._private: Path | None = None
+        self._context: AbstractAsyncContextManager[None] | None = None
+
+    async def __aenter__(self) -> CommandRunner:
+        self._context = self._running()
+        await self._context.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        assert self._context is not None
+        return await self._context.__aexit__(exc_type, error, traceback)
+
+    async def run(
+        self,
+        command: Command,
+        *,
+        variables: Mapping[str, str] = _NOTHING,
+        template: Mapping[str, str] = _NOTHING,
+        secrets: Mapping[str, str] = _NOTHING,
+        cwd: Path | None = None,
+        timeout_s: float | None = None,
+        log: Path | None = None,
+    ) -> CommandResult:
+        """Run a command to its end.
+
+        Args:
+            command: What to run. A pinned file is checked again, and what runs is a copy of the bytes that were checked.
+            variables: The step's own, added to its environment; templates in its words may name them too.
+            template: More values that templates may name.
+            secrets: Variables that are added to its environment, and whose values are in none of its words, in no
+                log and in no result.
+            cwd: Where it starts; this process's directory by default.
+            timeout_s: Seconds that it may take; the command's own by default.
+            log: Where to keep what it writes, the beginning and the end of it where that is much.
+
+        Raises:
+            CommandRefused: A pinned file does not match, or a secret would be among the words of the command.
+            UsageError: A template names a variable without a value.
+            HostError: It cannot be started at all, or what runs it was lost.
+        """
+        argv = await self._argv(command, {**variables, **template})
+        if any(len(secret) >= 4 and secret in word for secret in secrets.values() for word in argv):
+            raise CommandRefused(
+                f"the command {command.name}: the value of a secret variable stands among its words, for everybody to see",
+                hint="Read it from the environment instead.",
+            )
+        env = environment(
+            self._host_env,
+            inherit=self._inherit_env,
+            declared=command.env,
+            hidden=command.hidden,
+            variables={**variables, **secrets},
+        )
+        where = Path.cwd() if cwd is None else cwd
+        limit = command.timeout_s if timeout_s is None else timeout_s
+        with CommandLog(log, secrets=secrets.values()) as kept:
+            try:
+                result, left = await self._run(argv, env, cwd=where, timeout_s=limit, log=kept)
+            except SandboxGone as error:
+                raise HostError(f"the command {command.name}: what ran it was lost: {error.message}") from error
+            except (OSError, ValueError) as error:
+                raise HostError(f"the command {command.name} cannot be started: {error}") from error
+        scrubber = Scrubber(secrets.values())
+        return CommandResult(
+            command=command.name,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            timed_out=result.timed_out,
+            stdout=scrubber.scrubbed(result.stdout).decode("utf-8", "replace"),
+            stderr=scrubber.scrubbed(result.stderr).decode("utf-8", "replace"),
+            seconds=result.duration_s,
+            killed=left,
+        )
+
+    async def _run(
+        self, argv: tuple[str, ...], env: Mapping[str, str], *, cwd: Path, timeout_s: float, log: CommandLog
+    ) -> tuple[ExecResult, bool]:
+        assert self._pool is not None, "a CommandRunner runs commands inside of `async with`"
+        place = await self._pool.take()
+        result: ExecResult | None = None
+        left = False
+        try:
+            result = await _stream(place, argv, env, cwd=cwd, timeout_s=timeout_s, log=log)
+        finally:
+            with anyio.CancelScope(shield=True):
+                left = await self._pool.give(place, clean=result is not None)
+        return result, left
+
+    async def _argv(self, command: Command, values: Mapping[str, str]) -> tuple[str, ...]:
+        if command.sha256 is None or command.file is None:
+            return command.arguments(values)
+        assert self._private is not None
+        return (str(await anyio.to_thread.run_sync(pinned_copy, command, self._private)),)
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        error: BaseException | None = None
+        self._private = Path(tempfile.mkdtemp(prefix="agentix-commands-"))
+        try:
+            # What the body raises leaves the group first and is raised then: the group would wrap it.
+            async with anyio.create_task_group() as group:
+                self._pool = Pool(group)
+                try:
+                    yield
+                except BaseException as raised:
+                    error = raised
+                with anyio.CancelScope(shield=True):
+                    await self._pool.close()
+        finally:
+            self._pool = None
+            shutil.rmtree(self._private, ignore_errors=True)
+        if error is not None:
+            raise error
+
+
+async def _stream(
+    place: Place, argv: tuple[str, ...], env: Mapping[str, str], *, cwd: Path, timeout_s: float, log: CommandLog
+) -> ExecResult:
+    async with place.sandbox.stream(
+        argv, cwd=cwd.absolute(), env=env, timeout_s=timeout_s, output_limit=KEPT_OUTPUT
+    ) as running:
+        await running.close_input()
+        async for piece in running:
+            log.write(piece.data)
+        return running.result
