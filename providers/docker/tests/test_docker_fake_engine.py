@@ -79,6 +79,28 @@ async def test_what_is_no_engine_is_said_not_to_be_one(engine: Any) -> None:
             await provider.list({})
 
 
+@pytest.mark.parametrize("path", ["/_ping", "/version", "/info"])
+async def test_an_engine_that_accepts_and_never_answers_is_soon_said_to_hang(
+    engine: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentix.providers.docker import engine as engine_module
+
+    assert engine_module.FIRST_S <= 10
+    monkeypatch.setattr(engine_module, "FIRST_S", 0.2)
+
+    async def handler(asked: Any) -> Any:
+        if asked.path == path:
+            await anyio.sleep_forever()
+
+    engine.handler = handler
+    async with provider_of(engine) as provider:
+        with pytest.raises(HostError, match=r"did not .* within 0\.2 s") as info:
+            await provider.create(SandboxConfig(image="x"), RUNTIME)
+        assert info.value.detail == "engine"
+        (problem,) = await provider.check()
+        assert "hangs or is overloaded" in problem
+
+
 @pytest.mark.parametrize(
     ("newest", "oldest", "spoken"), [("1.41", "1.12", "1.41"), ("1.99", "1.44", "1.51"), ("1.40", "1.24", "1.40")]
 )

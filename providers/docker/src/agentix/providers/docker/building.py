@@ -1,9 +1,7 @@
-"""Builds images from Dockerfiles: once for all who wait, found again by content, with the log kept where it fails."""
+"""Builds images from Dockerfiles: once for all who wait, found again by content, with the log kept."""
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 import tempfile
 import time
@@ -14,25 +12,24 @@ import anyio
 import anyio.to_thread
 
 from agentix.api import EnvFailed, HostError, ImageBuild, cache_dir
-from agentix.providers.docker.context import Context, fingerprint, pack
+from agentix.providers.docker.build_log import BuildLog
+from agentix.providers.docker.build_plan import BuildPlan, key_of, plan_build, write_context
+from agentix.providers.docker.build_request import LOG, REPOSITORY, request
+from agentix.providers.docker.context import fingerprint
 from agentix.providers.docker.engine import Engine, EngineError
 from agentix.providers.docker.flight import Flights
-from agentix.providers.docker.http import FileBody
+from agentix.providers.docker.host_lock import host_lock
 from agentix.providers.docker.image import Image
-from agentix.providers.docker.pacing import is_too_many
-from agentix.providers.docker.progress import messages
 
 if TYPE_CHECKING:
+    from agentix.providers.docker.bases import Base
     from agentix.providers.docker.config import DockerConfig
+    from agentix.providers.docker.context import Context
     from agentix.providers.docker.pacing import Pacing
     from agentix.providers.docker.pulling import Pulls
 
-_LOG = logging.getLogger("agentix.providers.docker")
-_TAIL = 4000
-_STEP = re.compile(r"Step \d+/\d+ : ", re.IGNORECASE)
 _REGISTRY = re.compile(r"i/o timeout|connection (?:refused|reset)|no such host|TLS handshake|temporary failure", re.I)
-LABEL = "agentix.build"
-REPOSITORY = "agentix-build"
+_OLD = re.compile(r"unknown flag|unknown instruction|parse error", re.IGNORECASE)
 
 
 class Builds:
@@ -52,6 +49,7 @@ class Builds:
         self._pacing = pacing
         self._flights: Flights[Image] = Flights()
         self._built: dict[str, Image] = {}
+        self._rebuilt: set[str] = set()
         self._width = anyio.CapacityLimiter(options.builds)
 
     async def get(self, build: ImageBuild, *, platform: str | None, timeout_s: float | None) -> Image:
@@ -79,109 +77,77 @@ class Builds:
 
     async def _get(self, build: ImageBuild, timeout_s: float | None) -> Image:
         facts = await self._engine.facts()
+        plan = await anyio.to_thread.run_sync(
+            lambda: plan_build(build, facts=facts, wanted=self._options.builder), abandon_on_cancel=True
+        )
+        bases = [(base, await self._base(plan, base)) for base in plan.bases]
         with tempfile.TemporaryFile() as file:
-            # Podman's builder knows heredocs. The classic one does not, and BuildKit speaks a protocol of its own.
-            context = await anyio.to_thread.run_sync(lambda: pack(build, file, lowered=not facts.podman))
-            name = f"{REPOSITORY}:{context.digest[:32]}"
-            found = await self._pulls.find(name)
+            context = await anyio.to_thread.run_sync(write_context, plan, file)
+            key = key_of(context, bases)
+            name = f"{REPOSITORY}:{key[:32]}"
+            found = await self._known(name)
             if found is not None:
                 return found
-            async with self._width:
-                return await self._build(build, context, file, name, timeout_s)
+            lock = cache_dir() / "docker" / "locks" / f"{facts.id.replace(':', '')[:40]}-{key[:32]}"
+            async with self._width, host_lock(lock, what=f"building {build.dockerfile_path}"):
+                return await self._known(name) or await self._build(plan, context, file, name, timeout_s)
+
+    async def _known(self, name: str) -> Image | None:
+        if self._options.rebuild and name not in self._rebuilt:
+            return None
+        return await self._pulls.find(name)
+
+    async def _base(self, plan: BuildPlan, base: Base) -> Image:
+        try:
+            return await self._pulls.get(base.name, platform=base.platform)
+        except EnvFailed as error:
+            where = f"{plan.build.dockerfile_path}: line {base.line}"
+            raise EnvFailed(f"{where}: {error.message}", detail=error.detail, hint=error.hint) from error
 
     async def _build(
-        self, build: ImageBuild, context: Context, file: IO[bytes], name: str, timeout_s: float | None
+        self, plan: BuildPlan, context: Context, file: IO[bytes], name: str, timeout_s: float | None
     ) -> Image:
-        log: list[str] = []
+        what = f"building {plan.build.dockerfile_path}"
+        log = BuildLog(log_path(name))
         began = time.monotonic()
-        what = f"building {build.dockerfile_path}"
-        _LOG.info("%s", what)
+        LOG.info("%s", what)
         try:
             with anyio.fail_after(timeout_s):
-                await self._pacing.run(what, lambda: self._run(build, context, file, name, log))
+                await self._pacing.run(
+                    what,
+                    lambda: request(
+                        self._engine, plan, context, file, name=name, log=log, without_cache=self._options.rebuild
+                    ),
+                )
         except TimeoutError as error:
-            raise await self._failed(
-                build, context, log, f"took more than {timeout_s:g} s", detail="build_timeout"
-            ) from error
+            raise _failed(plan, log, f"took more than {timeout_s:g} s", detail="build_timeout") from error
         except EngineError as error:
             if error.detail == "disk_full":
                 raise
-            if error.status >= 500 and _REGISTRY.search(error.reason) and not _ran(log):
+            if error.status >= 500 and _REGISTRY.search(error.reason) and not log.ran:
                 raise HostError(f"{what}: {error.reason}", detail="image_pull") from error
-            raise await self._failed(build, context, log, error.reason) from error
-        image = await self._pulls.find(name)
+            raise _failed(plan, log, error.reason) from error
+        finally:
+            log.close()
+        self._rebuilt.add(name)
+        note = f"docker: built {plan.build.dockerfile_path} in {time.monotonic() - began:.0f} s; {log.place}"
+        LOG.info("%s", note)
+        image = await self._pulls.find(name, notes=(note,))
         if image is None:
             raise HostError(f"the engine built {name} and does not have it", detail="image_build")
-        note = f"docker: built {build.dockerfile_path} in {time.monotonic() - began:.0f} s"
-        _LOG.info("%s", note)
         return image
 
-    async def _run(self, build: ImageBuild, context: Context, file: IO[bytes], name: str, log: list[str]) -> None:
-        log.clear()
-        query = {
-            "dockerfile": context.dockerfile,
-            "t": name,
-            "rm": "1",
-            "forcerm": "1",
-            "buildargs": json.dumps(build.args),
-            "labels": json.dumps({LABEL: context.digest}),
-            **({"platform": build.platform} if build.platform else {}),
-        }
-        headers = {"Content-Type": "application/x-tar"}
-        logins = await anyio.to_thread.run_sync(_logins)
-        if logins:
-            headers["X-Registry-Config"] = logins
-        doing = "build the image"
-        async with self._engine.stream(
-            "POST", "/build", query=query, headers=headers, body=FileBody(file), doing=doing
-        ) as pieces:
-            try:
-                async for message in messages(pieces, doing=doing):
-                    text = str(message.get("stream") or message.get("status") or "")
-                    if message.get("progressDetail") or not text:
-                        continue
-                    log.append(text if text.endswith("\n") else f"{text}\n")
-                    if _STEP.match(text):
-                        _LOG.info("%s: %s", build.dockerfile_path, text.strip())
-            except EngineError as error:
-                if not is_too_many(error):
-                    log.append(f"{error.reason}\n")
-                raise
 
-    async def _failed(
-        self, build: ImageBuild, context: Context, log: list[str], reason: str, *, detail: str = "image_build"
-    ) -> EnvFailed:
-        text = "".join(log)
-        path = cache_dir() / "docker" / "builds" / f"{context.digest[:32]}.log"
-        try:
-            await anyio.to_thread.run_sync(_keep, path, text)
-            hint = f"the whole log is in {path}"
-        except OSError as error:
-            hint = f"the log could not be kept in {path}: {error.strerror}"
-        tail = text[-_TAIL:].rstrip()
-        message = f"the image of {build.dockerfile_path} cannot be built: {reason.strip()}"
-        return EnvFailed(f"{message}\n{tail}" if tail else message, detail=detail, hint=hint)
+def log_path(name: str) -> Path:
+    """Where the log of the build of an image is kept."""
+    return cache_dir() / "docker" / "builds" / f"{name.rpartition(':')[2]}.log"
 
 
-def _ran(log: list[str]) -> bool:
-    """Whether a command of the Dockerfile was the last thing under way: what it failed of is its own affair."""
-    steps = [line for line in log if _STEP.match(line)]
-    return bool(steps) and " : RUN " in steps[-1].upper()
-
-
-def _keep(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", errors="replace")
-
-
-def _logins() -> str | None:
-    """The header with every login that docker has stored; a build's FROM may name any registry."""
-    from docker.auth import encode_header, load_config  # type: ignore[import-untyped]
-    from docker.errors import DockerException  # type: ignore[import-untyped]
-
-    try:
-        found = load_config().get_all_credentials()
-    except (DockerException, OSError, ValueError) as error:
-        _LOG.warning("the stored logins cannot be read, so images are built without them: %s", error)
-        return None
-    return encode_header(found).decode("ascii") if found else None
+def _failed(plan: BuildPlan, log: BuildLog, reason: str, *, detail: str = "image_build") -> EnvFailed:
+    log.close()
+    message = f"the image of {plan.build.dockerfile_path} cannot be built: {reason.strip()}"
+    hint = log.place
+    if plan.builder == "buildkit" and plan.dockerfile.syntax and _OLD.search(reason):
+        newer = f"the Dockerfile asks for {plan.dockerfile.syntax}, and this engine's own BuildKit may be older"
+        hint = f"{newer}: use a newer engine; {hint}"
+    return EnvFailed(f"{message}\n{log.tail}" if log.tail else message, detail=detail, hint=hint)

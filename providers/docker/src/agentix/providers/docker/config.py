@@ -18,7 +18,11 @@ class DockerConfig(BaseModel):
     context: str | None = None
     """Name of the docker context to use."""
     pull: Literal["missing", "always", "never"] = "missing"
-    """When an image that is given by name is pulled: at most once for each provider object."""
+    """When an image is pulled that a task names, or a Dockerfile builds on: at most once for each provider object."""
+    rebuild: bool = False
+    """Build images again that are there already, once for each provider object, and without what the builder keeps."""
+    builder: Literal["auto", "buildkit", "classic"] = "auto"
+    """What builds images. `auto` is BuildKit where the engine has it and is not set to the classic builder."""
     hardened: bool = False
     """Drop all capabilities but those for switching users, killing and files, and let nobody gain any (breaks sudo)."""
     read_only: bool = False

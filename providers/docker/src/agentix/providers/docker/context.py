@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from agentix.api import EnvFailed, ImageBuild
-from agentix.providers.docker.heredocs import HeredocError, Lowered, lower
+from agentix.providers.docker.dockerfile import Dockerfile, HeredocError, read
+from agentix.providers.docker.heredocs import Lowered
 
 _LAYOUT = "1"
 _CHUNK = 1 << 20
@@ -48,23 +49,46 @@ def fingerprint(build: ImageBuild) -> str:
     return found.hexdigest()
 
 
-def pack(build: ImageBuild, file: IO[bytes], *, lowered: bool) -> Context:
+def read_dockerfile(build: ImageBuild) -> Dockerfile:
+    """The Dockerfile of a build.
+
+    Raises:
+        EnvFailed: It cannot be read, or is malformed.
+    """
+    try:
+        return read(build.dockerfile_path.read_bytes().decode("utf-8-sig", "surrogateescape"))
+    except HeredocError as error:
+        raise EnvFailed(f"{build.dockerfile_path}: {error}", detail="image_build") from error
+    except OSError as error:
+        raise _unreadable(build, error) from error
+
+
+def hides_dockerfile(build: ImageBuild) -> bool:
+    """Whether what COPY sees is without the Dockerfile: it lies elsewhere, or .dockerignore leaves it out."""
+    own = _inside(build)
+    if own is None:
+        return True
+    patterns = _patterns(build)
+    if not patterns:
+        return False
+    from docker.utils.build import PatternMatcher  # type: ignore[import-untyped]
+
+    return bool(PatternMatcher(patterns).matches(Path(own)))
+
+
+def pack(build: ImageBuild, file: IO[bytes], result: Lowered) -> Context:
     """Write the archive.
 
     Args:
         build: What to build.
         file: Where to.
-        lowered: Whether the engine needs heredocs to be rewritten.
+        result: The Dockerfile as the builder is to see it.
 
     Raises:
-        EnvFailed: Something cannot be read, or the Dockerfile is malformed.
+        EnvFailed: Something cannot be read.
     """
     try:
-        text = build.dockerfile_path.read_bytes().decode("utf-8-sig", "surrogateescape")
-        result = lower(text, args=build.args) if lowered else Lowered(text=text)
         return _pack(build, file, result)
-    except HeredocError as error:
-        raise EnvFailed(f"{build.dockerfile_path}: {error}", detail="image_build") from error
     except OSError as error:
         raise _unreadable(build, error) from error
 
@@ -74,6 +98,10 @@ def _pack(build: ImageBuild, file: IO[bytes], result: Lowered) -> Context:
     content = result.text.encode("utf-8", "surrogateescape")
     digest = hashlib.sha256(_arguments(build) + hashlib.sha256(content).digest())
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        # BuildKit takes for an archive what begins with a plain header.
+        top = tarfile.TarInfo("./")
+        top.type, top.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(top)
         for name in _names(build):
             if name == own:
                 continue
@@ -126,10 +154,9 @@ def _names(build: ImageBuild) -> Iterator[str]:
     """Everything below the context that .dockerignore does not leave out, in a fixed order."""
     if not build.context.is_dir():
         raise EnvFailed(f"the build context {build.context} is no directory", detail="image_build")
-    patterns = [line.strip() for line in _ignore_text(build).decode("utf-8-sig", "surrogateescape").splitlines()]
-    patterns = [line for line in patterns if line and not line.startswith("#")]
+    patterns = _patterns(build)
     if patterns:
-        from docker.utils.build import exclude_paths  # type: ignore[import-untyped]
+        from docker.utils.build import exclude_paths
 
         yield from sorted(exclude_paths(str(build.context), patterns, dockerfile=_inside(build)))
         return
@@ -144,6 +171,11 @@ def _walk(top: Path, prefix: str) -> Iterator[str]:
         yield name
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(top, f"{name}/")
+
+
+def _patterns(build: ImageBuild) -> list[str]:
+    lines = [line.strip() for line in _ignore_text(build).decode("utf-8-sig", "surrogateescape").splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def _ignore_text(build: ImageBuild) -> bytes:

@@ -23,6 +23,9 @@ NEWEST, OLDEST = (1, 51), (1, 40)
 CALL_S = 120.0
 """Seconds that a plain request may take; creating and removing queue up on a busy engine."""
 
+FIRST_S = 10.0
+"""Seconds that an engine may take to say what it is: who asks has to hear of one that hangs."""
+
 _KEPT = 64
 _ERROR_SIZE = 1 << 16
 
@@ -63,6 +66,9 @@ class Facts:
     cannot_limit: frozenset[str] = frozenset()
     """Fields of a sandbox's config that it does not enforce."""
     name: str = ""
+    id: str = ""
+    builder: str = ""
+    """The builder that it prefers: `2` is BuildKit, `1` the classic one; empty where it does not say."""
 
 
 @dataclass
@@ -106,12 +112,15 @@ class Engine:
         """
         async with self._asking:
             if self._facts is None:
-                version = (await self.call("GET", "/version", doing="tell its version", versioned=False)).json()
+                ping = await self._first("/_ping", "say that it is there", ok=(404,))
+                version = (await self._first("/version", "tell its version")).json()
                 api = _agreed(version, self.endpoint)
-                prefix = f"/v{api}"
-                info = (await self.call("GET", f"{prefix}/info", doing="describe itself", versioned=False)).json()
-                self._facts = _facts(api, version, info)
+                info = (await self._first(f"/v{api}/info", "describe itself")).json()
+                self._facts = _facts(api, version, info, builder=ping.headers.get("builder-version", ""))
         return self._facts
+
+    async def _first(self, path: str, doing: str, *, ok: tuple[int, ...] = ()) -> Answer:
+        return await self.call("GET", path, doing=doing, versioned=False, within_s=FIRST_S, ok=ok)
 
     async def call(
         self,
@@ -298,7 +307,7 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor.split(".")[0])
 
 
-def _facts(api: str, version: Mapping[str, Any], info: Mapping[str, Any]) -> Facts:
+def _facts(api: str, version: Mapping[str, Any], info: Mapping[str, Any], *, builder: str) -> Facts:
     components = [str(part.get("Name")) for part in version.get("Components") or ()]
     status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or () if len(pair) == 2}
     limits = {"memory_mb": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
@@ -313,4 +322,6 @@ def _facts(api: str, version: Mapping[str, Any], info: Mapping[str, Any]) -> Fac
         runtimes=frozenset(info.get("Runtimes") or ()),
         cannot_limit=frozenset(name for name, key in limits.items() if info.get(key) is False),
         name=str(info.get("Name") or ""),
+        id=str(info.get("ID") or ""),
+        builder=builder,
     )
