@@ -11,7 +11,12 @@ remove at the end, so that none stays behind where the host is killed. `--stdio`
 may stand a directory, a program and its arguments, to be started once the host has said hello: an image's entrypoint.
 """
 
+BRIDGE_ARGS: tuple[str, ...] = ("-c", "from agentix.runtime.bridge import main; main()")
+"""Appended to an interpreter with its flags, and followed by the name of a server's socket, this leads to that server
+from stdin and stdout. Only an engine can start it, from outside of the sandbox, and as the server's user.
+"""
+
 PAUSE_ARGS: tuple[str, ...] = ("-c", "from _signal import pause\nwhile True: pause()")
 """Appended to an interpreter with its flags, this does nothing until it is ended."""
 
-__all__ = ["PAUSE_ARGS", "SERVER_ARGS"]
+__all__ = ["BRIDGE_ARGS", "PAUSE_ARGS", "SERVER_ARGS"]

@@ -1,7 +1,7 @@
 """The server inside a sandbox: one thread, one epoll, one stream to the host.
 
 As PID 1 it reaps every orphan; elsewhere it makes itself a subreaper, to the same end. Nothing else in the sandbox
-may look into it. When its stream ends, so does everything that it started.
+may look into it. When its stream ends, and the host does not come back, so does everything that it started.
 """
 
 from __future__ import annotations
@@ -12,34 +12,29 @@ import posix
 import select
 import sys
 import time
-from _collections import deque  # type: ignore[import-not-found]
 
 from agentix.runtime import processes, wire
 from agentix.runtime.call import Call
+from agentix.runtime.link import Link
+from agentix.runtime.loop import Loop
 from agentix.runtime.supervisors import Supervisors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
+    from agentix.runtime.listener import Listener
     from agentix.runtime.python import Worker
     from agentix.runtime.stdio import Stdio
 
-CONGESTED = 1 << 19
-"""With so many bytes waiting to be sent, nobody reads more from files and pipes."""
-
-_RECEIVE, _RECEIVE_MORE = 1 << 16, 1 << 18
-_BURST = 1 << 18
 _END_S = 5.0
-_KILL_ALL_S = 10.0
 _SWEEP_S = 0.003
 _QUICK_REAPS, _QUICK_S = 6, 0.0003
-_LONGEST_S = 3600.0
 
 
-class Server:
-    """The event loop and the calls under way.
+class Server(Loop):
+    """The calls under way, and the processes that they started.
 
     Args:
         stream: A connected stream socket to the host, or the two pipes of its stdin and stdout.
@@ -47,23 +42,18 @@ class Server:
     """
 
     def __init__(self, stream: _socket.socket | Stdio, *, entrypoint: Sequence[str] = ()) -> None:
+        super().__init__()
         self.pid = posix.getpid()
         self.calls: dict[int, Call] = {}
         self.settings: dict[str, Any] = {}
         self.worker: Worker | None = None
-        self._stream = stream
+        self.link = Link(self, dispatch=self._dispatch, lost=self._lost)
+        self.send = self.link.send
+        self._listener: Listener | None = None
+        self._grace_s = 0.0
+        self._waiting: list[Any] | None = None
         self._entrypoint: Sequence[str] = entrypoint
         self._entrypoint_pid = 0
-        self._reader = wire.FrameReader(wire.FROM_HOST)
-        self._room = _RECEIVE
-        self._out: deque[bytes] = deque()
-        self._waiting = 0
-        self._writing = False
-        self._woken: dict[Call, None] = {}
-        self._soon: list[Callable[[], None]] = []
-        self._timers: list[list[Any]] = []
-        self._handlers: dict[int, Callable[[int], None]] = {}
-        self._epoll = select.epoll()
         self._over = False
         wakeup, written = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         _signal.set_wakeup_fd(written, warn_on_full_buffer=False)
@@ -74,158 +64,69 @@ class Server:
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         self._wakeup = wakeup
         self.watch(wakeup, select.EPOLLIN, self._reap)
-        stream.setblocking(False)
-        self._source = stream.fileno()
-        self._sink = self._source if isinstance(stream, _socket.socket) else stream.sink()
-        self.watch(self._source, select.EPOLLIN, self._receive)
+        self.link.attach(stream)
         self.supervisors = Supervisors(self)
 
-    def watch(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
-        """Call `handler` with what happens to a descriptor."""
-        self._epoll.register(fd, events)
-        self._handlers[fd] = handler
-
-    def rearm(self, fd: int, events: int) -> None:
-        """Change what is watched for."""
-        self._epoll.modify(fd, events)
-
-    def unwatch(self, fd: int) -> None:
-        """Forget a descriptor; call it before closing it."""
-        if self._handlers.pop(fd, None) is not None:
-            self._epoll.unregister(fd)
-
-    def wake(self, call: Call) -> None:
-        """Give a call its turn; the turns go round."""
-        self._woken[call] = None
-
-    def soon(self, function: Callable[[], None]) -> None:
-        """Call a function once this turn's answers are sent."""
-        self._soon.append(function)
-
-    def later(self, seconds: float, function: Callable[[], None]) -> list[Any]:
-        """Call a function after some time."""
-        timer = [time.monotonic() + seconds, function]
-        # Few wait at a time: loading the module for heaps would cost more than it saves.
-        at = len(self._timers)
-        while at and self._timers[at - 1][0] > timer[0]:
-            at -= 1
-        self._timers.insert(at, timer)
-        return timer
-
-    def forget(self, timer: list[Any]) -> None:
-        """Do not call a timer's function."""
-        timer[1] = None
-
     @property
-    def congested(self) -> bool:
+    def congested(self) -> bool:  # type: ignore[override]
         """Whether the host takes its frames more slowly than they come."""
-        return self._waiting >= CONGESTED
-
-    def send(self, frame: bytes) -> None:
-        """Send a frame after those that wait already."""
-        self._out.append(frame)
-        self._waiting += len(frame)
+        return self.link.congested
 
     def serve(self) -> None:
-        """Answer the host until the stream ends."""
+        """Answer the host until it is gone."""
         try:
             while not self._over:
-                self._turn()
+                self.turn(self.link.flush)
         finally:
             self._end()
 
-    def _turn(self) -> None:
-        for fd, events in self._epoll.poll(self._timeout(), 128):
-            handler = self._handlers.get(fd)
-            if handler is not None:
-                handler(events)
-        self._run_timers()
-        self._take_turns()
-        self._flush()
-        if self._soon:
-            functions, self._soon = self._soon, []
-            for function in functions:
-                function()
+    def own_pids(self) -> set[int]:
+        """The processes that belong to the runtime, besides the server itself."""
+        own = self.supervisors.pids
+        if self._listener is not None and self._listener.bridge:
+            own.add(self._listener.bridge)
+        return own
 
-    def _timeout(self) -> float:
-        if self._woken and not self.congested:
-            return 0
-        while self._timers and self._timers[0][1] is None:
-            self._timers.pop(0)
-        return min(max(0.0, self._timers[0][0] - time.monotonic()), _LONGEST_S) if self._timers else -1
+    def found(self, stream: _socket.socket, received: int) -> None:
+        """The host is there again.
 
-    def _run_timers(self) -> None:
-        while self._timers and (self._timers[0][1] is None or self._timers[0][0] <= time.monotonic()):
-            function = self._timers.pop(0)[1]
-            if function is not None:
-                function()
+        Args:
+            stream: The stream to it.
+            received: How many bytes it has received before.
+        """
+        if self._waiting is not None:
+            self.forget(self._waiting)
+            self._waiting = None
+        self.link.go_on(stream, received)
 
-    def _take_turns(self) -> None:
-        for _ in range(len(self._woken)):
-            if self.congested or not self._woken:
-                return
-            call = next(iter(self._woken))
-            del self._woken[call]
-            try:
-                call.step()
-            except Exception as error:
-                call.fail(error)
-
-    def _flush(self) -> None:
-        while self._out:
-            burst = bytearray()
-            while self._out and len(burst) < _BURST:
-                burst += self._out.popleft()
-            try:
-                sent = self._stream.send(burst)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
-                self._over = True
-                return
-            self._waiting -= sent
-            if sent < len(burst):
-                self._out.appendleft(bytes(burst[sent:]))
-                self._wait_to_write(True)
-                return
-        self._wait_to_write(False)
-
-    def _wait_to_write(self, wanted: bool) -> None:
-        if wanted == self._writing:
-            return
-        self._writing = wanted
-        if self._sink == self._source:
-            self.rearm(self._source, select.EPOLLIN | select.EPOLLOUT if wanted else select.EPOLLIN)
-        elif wanted:
-            # Being woken is all that it takes: every turn ends with sending.
-            self.watch(self._sink, select.EPOLLOUT, lambda events: None)
-        else:
-            self.unwatch(self._sink)
-
-    def _receive(self, events: int) -> None:
-        if not events & ~select.EPOLLOUT:
-            return
-        try:
-            received = self._stream.recv(self._room)
-        except BlockingIOError:
-            return
-        except OSError:
-            received = b""
-        if not received:
+    def _lost(self) -> None:
+        if self._listener is None:
             self._over = True
             return
-        if len(received) == self._room:
-            self._room = _RECEIVE_MORE
-        for kind, number, payload in self._reader.feed(received):
-            self._dispatch(kind, number, payload)
+        self._listener.bridge = 0
+        self._waiting = self.later(self._grace_s, self._give_up)
+
+    def _give_up(self) -> None:
+        self._over = True
+
+    def _listen(self, terms: dict[str, Any]) -> None:
+        from agentix.runtime.listener import Listener
+
+        self.link.keep()
+        self._listener = Listener(self, terms)
+        self._grace_s = terms["grace_s"]
 
     def _dispatch(self, kind: int, number: int, payload: bytes) -> None:
         if kind == wire.CALL:
             self._start(number, payload)
         elif kind == wire.PING:
             self.send(wire.frame(wire.PONG, 0, payload))
+        elif kind == wire.ACK:
+            self.link.acknowledged(payload)
         elif kind == wire.HELLO:
             self.settings = wire.decode(payload)
+            if terms := self.settings.pop("resume", None):
+                self._listen(terms)
             self.send(wire.frame(wire.HELLO, 0, wire.encode(self._greeting())))
             self.soon(self.supervisors.fork_ahead)
             if self._entrypoint:
@@ -267,10 +168,10 @@ class Server:
             from agentix.runtime.execution import start
 
             return start(self, number, arguments)
-        if method == "kill_all":
-            return KillAll(self, number)
-        if method == "count_processes":
-            return CountProcesses(self, number)
+        if method in ("kill_all", "count_processes"):
+            from agentix.runtime import sweeping
+
+            return (sweeping.KillAll if method == "kill_all" else sweeping.CountProcesses)(self, number)
         if method in ("worker", "python"):
             from agentix.runtime import python
 
@@ -315,8 +216,8 @@ class Server:
                 self.supervisors.reaped(pid, status)
 
     def _end(self) -> None:
-        self._epoll.close()
-        self._stream.close()
+        self.close()
+        self.link.close()
         if self.pid == 1:
             # The kernel kills what is left in the namespace, and waits for it.
             return
@@ -342,40 +243,6 @@ def _reap_all() -> bool:
     except ChildProcessError:
         return True
     return False
-
-
-class KillAll(Call):
-    """Ends every process in the sandbox but the runtime's own."""
-
-    def __init__(self, server: Server, id: int) -> None:
-        super().__init__(server, id)
-        self._killed = 0
-        self._deadline = time.monotonic() + _KILL_ALL_S
-        server.wake(self)
-
-    def step(self) -> None:
-        """Kill one generation, and come back until there is none."""
-        server = self.server
-        count = processes.kill_all(server.pid, everything=server.pid == 1, spared=server.supervisors.pids)
-        if count and time.monotonic() < self._deadline:
-            self._killed += count
-            server.later(_SWEEP_S, lambda: server.wake(self))
-        else:
-            self.finish({"killed": self._killed, "left": count})
-
-
-class CountProcesses(Call):
-    """Counts the processes in the sandbox besides the runtime's own."""
-
-    def __init__(self, server: Server, id: int) -> None:
-        super().__init__(server, id)
-        server.wake(self)
-
-    def step(self) -> None:
-        """Count."""
-        server = self.server
-        found = processes.living(server.pid, everything=server.pid == 1, spared=server.supervisors.pids)
-        self.finish(len(found))
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ MAX_DATA = 1 << 18
 MAX_VALUE = 1 << 23
 MAX_DEPTH = 16
 
-HELLO, CALL, DATA, END, CREDIT, CANCEL, PING, PONG, RESULT, ERROR = range(1, 11)
+HELLO, CALL, DATA, END, CREDIT, CANCEL, PING, PONG, RESULT, ERROR, ACK = range(1, 12)
 
 PLAIN, STDOUT, STDERR = 0, 1, 2
 """Channels: the first byte of a DATA payload."""
@@ -38,9 +38,10 @@ _LIMITS = {
     PONG: 8,
     RESULT: MAX_VALUE,
     ERROR: MAX_VALUE,
+    ACK: 8,
 }
-FROM_HOST = frozenset({HELLO, CALL, DATA, END, CREDIT, CANCEL, PING})
-FROM_RUNTIME = frozenset({HELLO, DATA, CREDIT, PONG, RESULT, ERROR})
+FROM_HOST = frozenset({HELLO, CALL, DATA, END, CREDIT, CANCEL, PING, ACK})
+FROM_RUNTIME = frozenset({HELLO, DATA, CREDIT, PONG, RESULT, ERROR, ACK})
 
 HEAD_BYTES = 9
 
@@ -62,6 +63,11 @@ def data(call: int, channel: int, payload: bytes | memoryview) -> bytes:
 def credit(call: int, amount: int) -> bytes:
     """A CREDIT frame that allows `amount` more bytes of a call."""
     return head(CREDIT, call, 4) + amount.to_bytes(4, "big")
+
+
+def ack(count: int) -> bytes:
+    """An ACK frame: the first `count` bytes of the stream have come."""
+    return head(ACK, 0, 8) + count.to_bytes(8, "big")
 
 
 def head(kind: int, call: int, length: int) -> bytes:

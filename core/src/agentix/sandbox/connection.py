@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteStream, TaskGroup
 
+    from agentix.sandbox.resuming import Resuming
+
 RECEIVE = 1 << 18
 EXPLAIN_S = 5.0
 """How long the provider is asked why a stream ended."""
 
 
 class Connection:
-    """Calls over one stream, any number at a time.
+    """Calls over one stream and those that follow it, any number at a time.
 
     Args:
         stream: The stream that the provider dialled.
         explain: Asked once why the stream ended.
+        stalled: Asked when the runtime does not answer: why it never will, `None` where it may.
+        resuming: Dials again when the stream is lost; `None` where the sandbox ends with its stream.
         heartbeat_s: After how many seconds of silence the runtime is asked for a sign of life.
         missed: How many such questions in a row may stay unanswered.
     """
@@ -37,11 +41,15 @@ class Connection:
         stream: ByteStream,
         *,
         explain: Callable[[], Awaitable[SandboxGone]],
+        stalled: Callable[[], Awaitable[SandboxGone | None]],
+        resuming: Resuming | None,
         heartbeat_s: float,
         missed: int,
     ) -> None:
         self._stream = stream
         self._explain = explain
+        self._stalled = stalled
+        self._resuming = resuming
         self._heartbeat_s = heartbeat_s
         self._missed = missed
         self._reader = wire.FrameReader(wire.FROM_RUNTIME)
@@ -49,6 +57,7 @@ class Connection:
         self._last = 0
         self._urgent: deque[bytes] = deque()
         self._bulk: deque[bytes] = deque()
+        self._again: list[bytes | bytearray] = []
         self._send_nowait: Callable[[bytes], int] | None = getattr(stream, "send_nowait", None)
         self._sending = False
         self._greeting: Any = None
@@ -74,6 +83,8 @@ class Connection:
             WireError: The answer is not the protocol's, or of another version.
         """
         self._session = group
+        if self._resuming is not None:
+            hello = {**hello, "resume": self._resuming.terms}
         self._urgent.append(wire.frame(wire.HELLO, 0, wire.encode(hello)))
         group.start_soon(self._run)
         await self._greeted.wait()
@@ -132,7 +143,8 @@ class Connection:
         # Whatever happens here ends calls and never the task group, which is the caller's.
         try:
             with anyio.CancelScope() as self._scope:
-                await self._serve()
+                while await self._serve():
+                    pass
         finally:
             if not self._failing:
                 self._failing = True
@@ -142,11 +154,14 @@ class Connection:
             finally:
                 self._stopped.set()
 
-    async def _serve(self) -> None:
+    async def _serve(self) -> bool:
+        """Serve the stream until it ends; whether there is another one."""
+        lost = False
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._watch)
                 self._group = group
+                self._sending = False
                 try:
                     self._start_sending()
                     await self._read()
@@ -156,12 +171,38 @@ class Connection:
             self._failing = True
             self._break(errors.exceptions[0])  # type: ignore[arg-type]
         except* (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            await self._lost()
+            lost = not self._failing
         except* Exception as errors:
             self._failing = True
             failure = HostError(f"the connection to the sandbox failed: {errors.exceptions[0]!r}", detail="wire")
             failure.__cause__ = errors.exceptions[0]
             self._break(failure)
+        if not lost or self._failing:
+            return False
+        if self._resuming is None:
+            await self._lost()
+            return False
+        return await self._go_on(self._resuming)
+
+    async def _go_on(self, resuming: Resuming) -> bool:
+        await anyio.aclose_forcefully(self._stream)
+        failure: HostError
+        try:
+            self._stream, again = await resuming.dial()
+        except (SandboxGone, WireError) as error:
+            failure = error
+        except Exception as error:
+            failure = HostError(f"the sandbox could not be dialled again: {error!r}", detail="wire")
+            failure.__cause__ = error
+        else:
+            # What the stream before had yet to repeat comes after what was sent on it.
+            self._again[:0] = again
+            self._send_nowait = getattr(self._stream, "send_nowait", None)
+            return True
+        if not self._failing:
+            self._failing = True
+            self._break(failure)
+        return False
 
     async def _lost(self) -> None:
         if self._failing:
@@ -183,6 +224,7 @@ class Connection:
         self._greeted.set()
         self._urgent.clear()
         self._bulk.clear()
+        self._again.clear()
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.broke()
@@ -196,9 +238,15 @@ class Connection:
                     self._dispatch(kind, number, payload)
             except wire.Malformed as error:
                 raise WireError(f"the sandbox's runtime broke the protocol: {error}") from error
+            # Counted once its frames have taken effect: what is not counted comes again.
+            if self._resuming is not None and (count := self._resuming.count(len(received))) is not None:
+                self.send(wire.ack(count))
 
     def _dispatch(self, kind: int, number: int, payload: bytes) -> None:
         if kind == wire.PONG:
+            return
+        if kind == wire.ACK:
+            self._acknowledge(payload)
             return
         if kind == wire.HELLO:
             if self._greeting is not None:
@@ -218,18 +266,30 @@ class Connection:
             del self._calls[number]
             call.ended(value, failed=kind == wire.ERROR)
 
+    def _acknowledge(self, payload: bytes) -> None:
+        if self._resuming is None:
+            raise wire.Malformed("it acknowledges what nobody keeps")
+        self._resuming.kept.acknowledge(int.from_bytes(payload, "big"))
+        if self._bulk and not self._sending:
+            self._start_sending()
+
     def _start_sending(self) -> None:
         """Send what waits: at once where the stream can do that, the rest in a task."""
         if self._group is None:
             return
-        if self._send_nowait is not None and len(self._urgent) + len(self._bulk) == 1:
+        kept = None if self._resuming is None else self._resuming.kept
+        if self._send_nowait is not None and not self._again and len(self._urgent) + len(self._bulk) == 1:
             queue = self._urgent or self._bulk
+            if queue is self._bulk and self._held_up:
+                return
             frame = queue[0]
             try:
                 sent = self._send_nowait(frame)
             except OSError:
                 # The task finds out, where it ends the connection.
                 sent = 0
+            if kept is not None:
+                kept.add(frame[:sent])
             if sent == len(frame):
                 queue.popleft()
                 return
@@ -241,14 +301,24 @@ class Connection:
         self._group.start_soon(self._write)
 
     async def _write(self) -> None:
-        while self._urgent or self._bulk:
+        while self._again or self._urgent or (self._bulk and not self._held_up):
             burst = bytearray()
+            while self._again:
+                burst += self._again.pop(0)
             while self._urgent:
                 burst += self._urgent.popleft()
-            while self._bulk and len(burst) < RECEIVE:
+            while self._bulk and len(burst) < RECEIVE and not self._held_up:
                 burst += self._bulk.popleft()
-            await self._stream.send(bytes(burst))
+            piece = bytes(burst)
+            if self._resuming is not None:
+                # Before, since nobody can say how much of it a stream that breaks now has taken.
+                self._resuming.kept.add(piece)
+            await self._stream.send(piece)
         self._sending = False
+
+    @property
+    def _held_up(self) -> bool:
+        return self._resuming is not None and self._resuming.congested
 
     async def _watch(self) -> None:
         silent = 0
@@ -257,16 +327,34 @@ class Connection:
             if self._heard:
                 self._heard, silent = False, 0
                 continue
+            seconds = self._heartbeat_s * (silent + 1)
+            if silent and (gone := await self._asked()) is not None:
+                self._give_up(gone)
+                return
             # Counting questions rather than seconds, a host that was itself held up does not blame the sandbox.
             if silent >= self._missed:
-                seconds = self._heartbeat_s * (silent + 1)
-                self._failing = True
-                self._break(SandboxGone(f"the sandbox's runtime has not answered for {seconds:g} s"))
-                assert self._scope is not None
-                self._scope.cancel()
+                if self._resuming is not None:
+                    # It lives: then it is the stream that carries nothing any more.
+                    raise anyio.BrokenResourceError
+                self._give_up(SandboxGone(f"the sandbox's runtime has not answered for {seconds:g} s"))
                 return
             silent += 1
             self.send(wire.frame(wire.PING, 0))
+
+    async def _asked(self) -> SandboxGone | None:
+        with anyio.move_on_after(EXPLAIN_S):
+            try:
+                return await self._stalled()
+            except HostError:
+                # Whoever could tell does not answer either.
+                return None
+        return None
+
+    def _give_up(self, gone: SandboxGone) -> None:
+        self._failing = True
+        self._break(gone)
+        assert self._scope is not None
+        self._scope.cancel()
 
 
 def _checked_greeting(greeting: Any) -> dict[str, Any]:

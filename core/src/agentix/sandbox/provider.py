@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar
 
 import anyio
 
 from agentix.errors import SandboxGone
+from agentix.runtime import BRIDGE_ARGS
 from agentix.sandbox.bundled import bundled, with_commands
 from agentix.sandbox.command import environment
 from agentix.sandbox.connection import Connection
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from agentix.bundle import MountedBundle
     from agentix.models import Capability, RuntimeMount, SandboxConfig, SandboxInfo
+    from agentix.sandbox.resuming import Resuming
 
 _LOG = logging.getLogger("agentix.sandbox")
 _REMARKS_S = 5.0
@@ -45,11 +47,18 @@ class BaseProvider(ABC):
     """Seconds of silence after which a runtime is asked for a sign of life."""
     missed_heartbeats: int = 6
     """How many such questions in a row may stay unanswered before the sandbox counts as gone."""
+    reconnect_s: float = 0.0
+    """How long a lost stream is tried to be had again through `bridge`; 0 where a sandbox ends with its stream.
+
+    For so long a sandbox also waits for a host that is gone, before it ends all that runs in it.
+    """
     connects_lazily: bool = False
     """Whether a sandbox is dialled at its first call instead of at the start of its session.
 
     The directory that `info.workdir` names is then empty until that call.
     """
+    prepares_ahead: bool = False
+    """Whether creating a sandbox takes so long that runs should have some ready before they are needed."""
     mounts: bool = True
     """Whether its sandboxes have a file system of their own, in which what `config.mounts` names is mounted.
 
@@ -81,6 +90,29 @@ class BaseProvider(ABC):
     async def explain(self, sandbox_id: str) -> SandboxGone:
         """Say why a sandbox's stream ended; override it where the engine knows more."""
         return SandboxGone(f"sandbox {sandbox_id} of provider {self.name} is gone: its runtime hung up")
+
+    async def stalled(self, sandbox_id: str) -> SandboxGone | None:
+        """Why a sandbox that does not answer never will, such as that it is paused; `None` where it may.
+
+        Asked every `heartbeat_s` as long as it is silent.
+        """
+        return None
+
+    async def bridge(self, sandbox_id: str, argv: Sequence[str]) -> ByteStream:
+        """Start a program of the runtime in a sandbox that lives, and give its stdin and stdout.
+
+        Called when the stream was lost, where `reconnect_s` is more than 0. It has to run as the server's user, and to
+        be put there from outside, as engines do: the server talks to nothing that was started within.
+
+        Args:
+            sandbox_id: The sandbox.
+            argv: The program, with paths as seen inside.
+
+        Raises:
+            SandboxGone: The sandbox is gone, or can never answer again; it is not tried again.
+            HostError: It did not work now; it is tried again.
+        """
+        raise NotImplementedError(f"provider {self.name} sets reconnect_s and has no bridge")
 
     async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
         """What the reader of a result should know of a sandbox before it is deleted, such as a limit that tripped."""
@@ -115,14 +147,15 @@ class BaseProvider(ABC):
         environment(config.env)
         config, bundle = await bundled(config, mounts=self.mounts)
         with naming_exhaustion():
-            info = await self.create(config, await self.runtime())
+            runtime = await self.runtime()
+            info = await self.create(config, runtime)
         error: BaseException | None = None
         sandbox: Sandbox | None = None
         given = False
         try:
             # An error from the body leaves the group first and is raised then: the group would wrap it.
             async with anyio.create_task_group() as group:
-                sandbox = self._sandbox(info, config, group, bundle)
+                sandbox = self._sandbox(info, config, group, bundle, runtime)
                 try:
                     if not self.connects_lazily:
                         await sandbox.connect()
@@ -148,7 +181,12 @@ class BaseProvider(ABC):
                 raise error
 
     def _sandbox(
-        self, info: SandboxInfo, config: SandboxConfig, group: TaskGroup, bundle: MountedBundle | None
+        self,
+        info: SandboxInfo,
+        config: SandboxConfig,
+        group: TaskGroup,
+        bundle: MountedBundle | None,
+        runtime: RuntimeMount,
     ) -> Sandbox:
         hello = {
             "base_env": environment(with_commands(info.env, bundle, always=True)),
@@ -164,6 +202,8 @@ class BaseProvider(ABC):
             connection = Connection(
                 stream,
                 explain=lambda: self.explain(info.id),
+                stalled=lambda: self.stalled(info.id),
+                resuming=self._resuming(info, runtime) if self.reconnect_s > 0 else None,
                 heartbeat_s=self.heartbeat_s,
                 missed=self.missed_heartbeats,
             )
@@ -183,6 +223,12 @@ class BaseProvider(ABC):
             bundle=bundle,
             shares_host=not self.mounts,
         )
+
+    def _resuming(self, info: SandboxInfo, runtime: RuntimeMount) -> Resuming:
+        from agentix.sandbox.resuming import Resuming
+
+        argv = (*runtime.argv, *BRIDGE_ARGS)
+        return Resuming(lambda name: self.bridge(info.id, (*argv, name)), grace_s=self.reconnect_s)
 
     async def _remarks(self, info: SandboxInfo) -> tuple[str, ...]:
         with anyio.move_on_after(_REMARKS_S, shield=True):
