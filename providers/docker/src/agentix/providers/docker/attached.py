@@ -29,6 +29,10 @@ class AttachedStream(ByteStream):
         if received:
             self._feed(received)
 
+    def follow(self, other: AttachedStream) -> None:
+        """Take over what was written to the stderr of the stream before."""
+        self._log[:0] = other._log
+
     @property
     def log(self) -> str:
         """The end of what was written to stderr."""

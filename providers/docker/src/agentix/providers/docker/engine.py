@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -199,19 +199,46 @@ class Engine:
             EngineError: There is no such container, or it cannot be attached to.
         """
         parts = {"stream": "1", "stdin": "1", "stdout": "1", "stderr": "1"}
-        target = await self._target(f"/containers/{segment(container)}/attach", parts, versioned=True)
+        return await self._taken_over(
+            f"/containers/{segment(container)}/attach", "attach to the container", query=parts
+        )
+
+    async def execute(self, container: str, argv: Sequence[str]) -> AttachedStream:
+        """Start a program in a container that runs, as root, and take over its stdin, stdout and stderr.
+
+        Raises:
+            EngineAbsent: The engine does not answer.
+            EngineError: There is no such container, it does not run, or the program cannot be started.
+        """
+        streams = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": True, "Tty": False}
+        path = f"/containers/{segment(container)}/exec"
+        body = {**streams, "Cmd": [*argv], "User": "0:0"}
+        made = (await self.call("POST", path, body=body, doing="prepare a program in the container")).json()
+        start = f"/exec/{segment(made['Id'])}/start"
+        return await self._taken_over(start, "start a program in the container", body={"Detach": False, "Tty": False})
+
+    async def _taken_over(
+        self, path: str, doing: str, *, query: Mapping[str, str] | None = None, body: object = None
+    ) -> AttachedStream:
+        target = await self._target(path, query, versioned=True)
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
+        data = b""
+        if body is not None:
+            data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
         connection = HttpConnection(*await connect(self.endpoint))
         try:
             with anyio.fail_after(CALL_S):
-                status, fields = await self._begin(connection, "POST", target, headers=headers, body=b"")
+                status, fields = await self._begin(connection, "POST", target, headers=headers, body=data)
                 if status == 101:
                     return AttachedStream(connection.stream, connection.rest())
                 said = b"".join([piece async for piece in connection.body()])
-                raise _error(Answer(status, fields, said), "attach to the container")
+                raise _error(Answer(status, fields, said), doing)
+        except ProtocolError as error:
+            await connection.aclose()
+            raise absent(self.endpoint, str(error)) from error
         except TimeoutError as error:
             await connection.aclose()
-            raise EngineAbsent(f"the container engine at {self.endpoint.url} does not attach to containers") from error
+            raise EngineAbsent(f"the container engine at {self.endpoint.url} did not {doing}") from error
         except BaseException:
             await connection.aclose()
             raise

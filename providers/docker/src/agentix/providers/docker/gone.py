@@ -14,6 +14,7 @@ from agentix.providers.docker.engine import Engine, segment
 from agentix.providers.docker.progress import messages
 
 _END_S = 2.0
+_INSPECT_S = 5.0
 _EVENTS_S = 0.5
 _LOOK_BACK_S = 3600
 _TAIL = 4000
@@ -59,6 +60,20 @@ async def cause_of_death(engine: Engine, sandbox_id: str, *, log: str) -> Sandbo
         cause = f"its container ended with exit code {code}"
     hint = "give the task more memory_mb, or run fewer trials at a time" if oom else None
     return SandboxGone(f"{what}: {cause}{said}", exit_code=code, oom=oom, log_tail=tail, hint=hint)
+
+
+async def fate(engine: Engine, sandbox_id: str, *, log: str) -> SandboxGone | None:
+    """Why a sandbox cannot answer, `None` where its container runs."""
+    path = f"/containers/{segment(sandbox_id)}/json"
+    answer = await engine.call("GET", path, doing="inspect the container", ok=(404,), within_s=_INSPECT_S)
+    state: dict[str, Any] = {} if answer.status == 404 else answer.json().get("State") or {}
+    if state.get("Paused"):
+        return SandboxGone(
+            f"the sandbox {sandbox_id} does not answer: somebody paused its container", log_tail=log[-_TAIL:]
+        )
+    if state.get("Running") and state.get("Status") != "removing":
+        return None
+    return await cause_of_death(engine, sandbox_id, log=log)
 
 
 async def what_tripped(engine: Engine, sandbox_id: str) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from agentix.providers.docker.config import DockerConfig
 from agentix.providers.docker.container import abilities, creation, home_of, notes, refuse
 from agentix.providers.docker.endpoint import find_endpoint
 from agentix.providers.docker.engine import Engine, EngineError, Facts, segment
-from agentix.providers.docker.gone import cause_of_death, what_tripped
+from agentix.providers.docker.gone import cause_of_death, fate, what_tripped
 from agentix.providers.docker.image import Image, check_platform, normal
 from agentix.providers.docker.pacing import Pacing
 from agentix.providers.docker.pulling import Pulls
@@ -71,10 +71,14 @@ class DockerProvider(BaseProvider):
 
     name = "docker"
     Config = DockerConfig
+    # With these, a container that is paused is found out within 12 s.
+    heartbeat_s = 4.0
+    missed_heartbeats = 9
 
     def __init__(self, config: DockerConfig | None = None) -> None:
         super().__init__()
         self._options = config or DockerConfig()
+        self.reconnect_s = self._options.reconnect_s
         self._engine_found: Engine | None = None
         self._parts: tuple[Pulls, Builds, Volumes] | None = None
         self._streams: dict[str, AttachedStream] = {}
@@ -186,6 +190,34 @@ class DockerProvider(BaseProvider):
         if stream is None:
             return SandboxGone(f"the sandbox {sandbox_id} was deleted")
         return await cause_of_death(self._engine, sandbox_id, log=stream.log)
+
+    async def stalled(self, sandbox_id: str) -> SandboxGone | None:
+        """Say whether a container that is silent was paused, or does not run any more."""
+        stream = self._streams.get(sandbox_id)
+        return None if stream is None else await fate(self._engine, sandbox_id, log=stream.log)
+
+    async def bridge(self, sandbox_id: str, argv: Sequence[str]) -> ByteStream:
+        """Run a program in a container beside its first process, which keeps running when a stream is lost.
+
+        Raises:
+            SandboxGone: The container does not run.
+            HostError: The engine does not answer, or cannot start the program now.
+        """
+        before = self._streams.get(sandbox_id)
+        if before is None:
+            raise SandboxGone(f"the sandbox {sandbox_id} was deleted")
+        try:
+            stream = await self._engine.execute(sandbox_id, argv)
+        except EngineError as error:
+            if (gone := await fate(self._engine, sandbox_id, log=before.log)) is not None:
+                raise gone from error
+            raise
+        if sandbox_id not in self._streams:
+            await anyio.aclose_forcefully(stream)
+            raise SandboxGone(f"the sandbox {sandbox_id} was deleted")
+        stream.follow(before)
+        self._streams[sandbox_id] = stream
+        return stream
 
     async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
         """Tell of processes that were killed for memory, which the exit code of what started them may hide."""
