@@ -46,8 +46,8 @@ class DockerConfig(BaseModel):
     pull_timeout_s: Annotated[float, Field(gt=0)] = 1800.0
     """Seconds that an image may take to arrive, waiting for the registry included."""
     reconnect_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
-    """Seconds for which a lost stream to a sandbox that lives is tried to be had again, and for which a sandbox waits for
-    agentix before it ends; 0 ends a sandbox with its stream."""
+    """Seconds for which a stream that was lost is dialled again while its sandbox lives, and for which a sandbox whose
+    host is gone waits before it ends; 0 ends a sandbox with its stream."""
     lease_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds after which `agentix gc` on another machine may take a sandbox for abandoned; on this machine it looks at
     the process that owns it."""
