@@ -1,3 +1,42 @@
 """The experiment file: what it may say, read strictly, with all that is wrong told at once."""
 
-__all__: list[str] = []
+from agentix.plugins.experiments.documents.loading import load, problem
+from agentix.plugins.experiments.documents.models import (
+    AgentSpec,
+    CaseSpec,
+    Commands,
+    CommandSpec,
+    Experiment,
+    LimitsSpec,
+    LLMSpec,
+    Matrix,
+    Pipeline,
+    PriceSpec,
+    ProviderSpec,
+    StepSpec,
+    Submission,
+)
+from agentix.plugins.experiments.documents.nodes import Place
+from agentix.plugins.experiments.documents.problems import ExperimentError, Problem, nearest
+
+__all__ = [
+    "AgentSpec",
+    "CaseSpec",
+    "CommandSpec",
+    "Commands",
+    "Experiment",
+    "ExperimentError",
+    "LLMSpec",
+    "LimitsSpec",
+    "Matrix",
+    "Pipeline",
+    "Place",
+    "PriceSpec",
+    "Problem",
+    "ProviderSpec",
+    "StepSpec",
+    "Submission",
+    "load",
+    "nearest",
+    "problem",
+]

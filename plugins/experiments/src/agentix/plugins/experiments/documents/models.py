@@ -1,4 +1,4 @@
-"""What an experiment file may say: the three documents as data. Where each value stands is `places.py`'s business."""
+"""What an experiment file may say: the three documents as data. Where each value stands, `places.py` knows."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
+from agentix.plugins.experiments.documents.nodes import Place
+from agentix.plugins.experiments.documents.places import Places
 from agentix.plugins.experiments.documents.values import Duration
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Document(BaseModel):
     """Strict: a word for a number is an error, and so is a key that nobody reads."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_by_name=True)
 
 
 class CommandSpec(Document):
@@ -32,7 +35,7 @@ class CommandSpec(Document):
     """An executable file, relative to the document that names it."""
     sha256: Digest | None = None
     """What that file has to hash to."""
-    env: tuple[Name, ...] = ()
+    env: tuple[VariableName, ...] = ()
     """The variables of this machine that it may see where `inherit_env` is false."""
     timeout: Duration | None = None
     """Instead of the document's."""
@@ -48,6 +51,8 @@ class Commands(Document):
     inherit_env: bool = True
     """Whether commands see this machine's environment."""
     commands: Mapping[Name, CommandSpec] = Field(default_factory=dict)
+    files: Mapping[Name, Path] = Field(default_factory=dict)
+    """The document that each command stands in; `uses` is relative to it."""
 
 
 class PriceSpec(Document):
@@ -66,7 +71,7 @@ class LLMSpec(Document):
     api: Name | None = None
     """`anthropic`, `openai`, …; the file may call it `provider`."""
     base_url: Name | None = None
-    api_key_env: Name | None = None
+    api_key_env: VariableName | None = None
     """The name of the variable that holds the key."""
     api_key_cmd: tuple[str, ...] | None = Field(default=None, min_length=1)
     """A program that prints the key."""
@@ -139,7 +144,7 @@ class StepSpec(Document):
     """An installed step, else a configured command."""
     name: Name | None = None
     """What reports call it; by default as `uses`."""
-    inputs: Mapping[str, Any] = Field(default_factory=dict)
+    inputs: Mapping[str, Any] = Field(default_factory=dict, validation_alias="with")
     """In the file: `with`."""
     on_failure: Literal["fail", "warn", "skip"] = "fail"
     on_violation: Literal["fail", "warn", "drop"] | None = None
@@ -161,6 +166,8 @@ class Pipeline(Document):
     concurrency: Count = 4
     """How many trials are post-processed at once."""
     per_case_concurrency: Count = 1
+    inputs: Mapping[str, Any] = Field(default_factory=dict, validation_alias="with")
+    """In the file: `with`. Inputs for every step that takes them and does not say otherwise."""
     per_case: tuple[StepSpec, ...] = ()
     per_trial: tuple[StepSpec, ...] = ()
     per_experiment: tuple[StepSpec, ...] = ()
@@ -195,7 +202,15 @@ class Submission(Document):
     experiment: Experiment
     llm_specs: Mapping[str, LLMSpec] = Field(default_factory=dict)
     commands: Commands = Field(default_factory=Commands)
-    command_files: Mapping[str, Path] = Field(default_factory=dict)
-    """The document that each command comes from, which its relative paths start at; this file where none is named."""
     notices: tuple[str, ...] = ()
     """What the user should know of how the file was read."""
+    places: SkipValidation[Places] = Field(default_factory=Places, repr=False)
+    """Where everything stands."""
+
+    def place(self, path: str) -> Place:
+        """Where a path of the experiment stands, such as `pipeline.per_trial[1].with.keys`.
+
+        Also of a command (`commands.harbor.uses`) and a model (`llm_specs.opus.base_url`). Of a path that was not
+        written, where the longest part of it stands.
+        """
+        return self.places.find(path, default=self.path)
