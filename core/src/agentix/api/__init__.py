@@ -183,6 +183,13 @@ if TYPE_CHECKING:
         context_var,
         start_time,
     )
+    from agentix.stats import (
+        AgentNumbers,
+        Interval,
+        PassK,
+        RunNumbers,
+        Summary,
+    )
     from agentix.trajectory import (
         AgentInfo,
         FinalMetrics,
@@ -213,6 +220,7 @@ __all__ = [
     "Agent",
     "AgentFailed",
     "AgentInfo",
+    "AgentNumbers",
     "AgentResult",
     "AgentTimeout",
     "AgentUse",
@@ -260,6 +268,7 @@ __all__ = [
     "HostError",
     "HostProcessProvider",
     "ImageBuild",
+    "Interval",
     "LimitReached",
     "Limits",
     "McpServer",
@@ -271,6 +280,7 @@ __all__ = [
     "ObservationResult",
     "OutputChunk",
     "Owner",
+    "PassK",
     "PatchError",
     "PatchLimits",
     "Phase",
@@ -298,6 +308,7 @@ __all__ = [
     "RunChanged",
     "RunError",
     "RunLocked",
+    "RunNumbers",
     "RunWriter",
     "RuntimeMount",
     "Sandbox",
@@ -312,6 +323,7 @@ __all__ = [
     "Step",
     "StepContext",
     "StepOutcome",
+    "Summary",
     "TimeoutRule",
     "ToolCall",
     "TrajectoryError",

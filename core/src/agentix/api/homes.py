@@ -164,6 +164,13 @@ HOMES = {
         "context_var",
         "start_time",
     ),
+    "agentix.stats": (
+        "AgentNumbers",
+        "Interval",
+        "PassK",
+        "RunNumbers",
+        "Summary",
+    ),
     "agentix.trajectory": (
         "AgentInfo",
         "FinalMetrics",
