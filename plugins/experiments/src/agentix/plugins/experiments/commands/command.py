@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from agentix.plugins.experiments.commands.template import render
-from agentix.plugins.experiments.documents.models import CommandSpec, Submission
+from agentix.plugins.experiments.documents import CommandSpec, Submission
 
 Form = Literal["run", "script", "uses"]
 SHELL = ("bash", "-c")
@@ -103,7 +103,7 @@ def commands_of(submission: Submission) -> dict[str, Command]:
     document = submission.commands
     return {
         name: Command.of(
-            name, spec, origin=submission.command_files.get(name, submission.path), timeout_s=document.timeout
+            name, spec, origin=document.files.get(name, submission.path), timeout_s=document.timeout
         )
         for name, spec in document.commands.items()
     }

@@ -74,7 +74,7 @@ class CommandRunner:
         """Run a command to its end.
 
         Args:
-            command: What to run. A pinned file is checked again, and what runs is a copy of the bytes that were checked.
+            command: What to run. A pinned file is checked again; what runs is a copy of the bytes that were checked.
             variables: The step's own, added to its environment; templates in its words may name them too.
             template: More values that templates may name.
             secrets: Variables that are added to its environment, and whose values are in none of its words, in no
@@ -91,7 +91,7 @@ class CommandRunner:
         argv = await self._argv(command, {**variables, **template})
         if any(len(secret) >= 4 and secret in word for secret in secrets.values() for word in argv):
             raise CommandRefused(
-                f"the command {command.name}: the value of a secret variable stands among its words, for everybody to see",
+                f"the command {command.name}: a secret's value stands among its words, for everybody to see",
                 hint="Read it from the environment instead.",
             )
         env = environment(
@@ -101,7 +101,7 @@ class CommandRunner:
             hidden=command.hidden,
             variables={**variables, **secrets},
         )
-        where = Path.cwd() if cwd is None else cwd
+        where = Path.cwd() if cwd is None else Path.cwd() / cwd
         limit = command.timeout_s if timeout_s is None else timeout_s
         with CommandLog(log, secrets=secrets.values()) as kept:
             try:
@@ -166,9 +166,7 @@ class CommandRunner:
 async def _stream(
     place: Place, argv: tuple[str, ...], env: Mapping[str, str], *, cwd: Path, timeout_s: float, log: CommandLog
 ) -> ExecResult:
-    async with place.sandbox.stream(
-        argv, cwd=cwd.absolute(), env=env, timeout_s=timeout_s, output_limit=KEPT_OUTPUT
-    ) as running:
+    async with place.sandbox.stream(argv, cwd=cwd, env=env, timeout_s=timeout_s, output_limit=KEPT_OUTPUT) as running:
         await running.close_input()
         async for piece in running:
             log.write(piece.data)
