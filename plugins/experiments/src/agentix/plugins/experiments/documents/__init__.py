@@ -1,6 +1,6 @@
 """The experiment file: what it may say, read strictly, with all that is wrong told at once."""
 
-from agentix.plugins.experiments.documents.loading import load, problem
+from agentix.plugins.experiments.documents.loading import load, problem, read
 from agentix.plugins.experiments.documents.models import (
     AgentSpec,
     CaseSpec,
@@ -39,4 +39,5 @@ __all__ = [
     "load",
     "nearest",
     "problem",
+    "read",
 ]

@@ -17,13 +17,15 @@ SETTINGS = ("timeout", "max_attempts", "inherit_env")
 MAX_INCLUDED = 200
 """Files in all."""
 
+_UNREADABLE = CommandSpec(script="exit 1")
+"""Stands for a command with problems, so that its name is not taken for one that nobody has."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FoundCommand:
     """A command, and the document that it stands in."""
 
-    spec: CommandSpec | None
-    """`None` where it has problems; its name is known all the same."""
+    spec: CommandSpec
     document: MappingNode
 
 
@@ -41,10 +43,9 @@ class CommandSet:
 
     def model(self) -> Commands:
         """All of it as data."""
-        found = {name: one for name, one in self.commands.items() if one.spec is not None}
         return Commands(
-            commands={name: one.spec for name, one in found.items() if one.spec is not None},
-            files={name: one.document.file for name, one in found.items()},
+            commands={name: one.spec for name, one in self.commands.items()},
+            files={name: one.document.file for name, one in self.commands.items()},
             **self.settings,
         )
 
@@ -67,7 +68,7 @@ class CommandReader:
         here = (*open_files, file.resolve())
         found = CommandSet()
         settings = document.with_entries([entry for entry in document.entries if entry.key in SETTINGS])
-        read = validated(Commands, settings, self._problems, what="Commands")
+        read, _ = validated(Commands, settings, self._problems, what="Commands")
         if read is not None:
             found.settings = {name: getattr(read, name) for name in read.model_fields_set}
         for entry in document.entries:
@@ -86,11 +87,13 @@ class CommandReader:
             near = nearest(name, (*SETTINGS, "include"))
             message = "is no command: a command is a mapping with run, script or uses"
             self._problems.append(problem_at(document, (name,), message, near=near))
-            return FoundCommand(spec=None, document=document)
-        spec = validated(CommandSpec, node, self._problems, what="a command", prefix=(name,))
-        wrong = list(command_problems(document, name, node))
-        self._problems.extend(wrong)
-        return FoundCommand(spec=None if wrong else spec, document=document)
+            return FoundCommand(spec=_UNREADABLE, document=document)
+        before = len(self._problems)
+        spec, _ = validated(CommandSpec, node, self._problems, what="a command", prefix=(name,))
+        self._problems.extend(command_problems(document, name, node))
+        if spec is None or len(self._problems) > before:
+            spec = _UNREADABLE
+        return FoundCommand(spec=spec, document=document)
 
     def _included(self, document: MappingNode) -> list[str]:
         entry = document.get("include")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from agentix.plugins.experiments.documents.including import CommandReader, CommandSet
 from agentix.plugins.experiments.documents.models import CaseSpec, Experiment, LLMSpec, Submission
-from agentix.plugins.experiments.documents.nodes import MappingNode
+from agentix.plugins.experiments.documents.nodes import MappingNode, Node
 from agentix.plugins.experiments.documents.places import Places
 from agentix.plugins.experiments.documents.problems import ExperimentError, Problem
-from agentix.plugins.experiments.documents.reading import documents_of, read_bytes
+from agentix.plugins.experiments.documents.reading import KINDS, documents_of, read_bytes
 from agentix.plugins.experiments.documents.rules import experiment_problems, llm_problems, problem_at
 from agentix.plugins.experiments.documents.shorthand import experiment_written_out, llm_written_out
 from agentix.plugins.experiments.documents.validating import validated
@@ -26,38 +26,56 @@ def load(path: Path, *, commands: Path | None = None) -> Submission:
     Raises:
         ExperimentError: Something is wrong with it; all of it is told.
     """
+    submission, problems = read(path, commands=commands)
+    if problems or submission is None:
+        raise ExperimentError(problems)
+    return submission
+
+
+def read(path: Path, *, commands: Path | None = None) -> tuple[Submission | None, tuple[Problem, ...]]:
+    """Read an experiment file, whatever is wrong with it.
+
+    Args:
+        path: The file.
+        commands: As for `load`.
+
+    Returns:
+        What is left of it without all that is wrong, to be checked further but never run (`None` where that is
+        nothing), and the problems.
+    """
     problems: list[Problem] = []
     text = read_bytes(path, problems)
     documents = documents_of(path, text, problems) if text is not None else []
-    by_kind = {kind: [one.node for one in documents if one.kind == kind] for kind in ("Commands", "LLMSpec")}
-    experiments = [one.node for one in documents if one.kind == "Experiment"]
+    by_kind = {kind: [one.node for one in documents if one.kind == kind] for kind in KINDS}
     found = _commands(by_kind["Commands"], path, commands, problems)
     llm_specs = _llm_specs(by_kind["LLMSpec"], problems)
+    experiments = by_kind["Experiment"]
     if len(experiments) > 1:
         message = f"there is an Experiment in line {experiments[0].line} already; a file holds one"
         problems.extend(problem_at(node, (), message) for node in experiments[1:])
     if not experiments and not problems:
         problems.append(Problem(file=path, line=None, path="", message="holds no Experiment document"))
-    read: list[tuple[Experiment | None, MappingNode]] = [
+    readings = [
         _experiment(node, problems, llm_specs=set(llm_specs), commands=set(found.commands)) for node in experiments
     ]
-    specs = {name: spec for name, (spec, _) in llm_specs.items() if spec is not None}
-    if problems or text is None or read[0][0] is None:
-        raise ExperimentError(problems)
+    experiment, node = readings[0] if readings else (None, None)
+    if text is None or experiment is None:
+        return None, tuple(problems)
     places = Places(
-        experiment=read[0][1],
+        experiment=node,
         llm_specs={name: node for name, (_, node) in llm_specs.items()},
         commands={name: one.document for name, one in found.commands.items()},
     )
-    return Submission(
+    submission = Submission(
         path=path,
         sha256=hashlib.sha256(text).hexdigest(),
         text=text,
-        experiment=read[0][0],
-        llm_specs=specs,
+        experiment=experiment,
+        llm_specs={name: spec for name, (spec, _) in llm_specs.items() if spec is not None},
         commands=found.model(),
         places=places,
     )
+    return submission, tuple(problems)
 
 
 def problem(submission: Submission, path: str, message: str, *, near: str | None = None) -> Problem:
@@ -91,7 +109,7 @@ def _llm_specs(documents: list[MappingNode], problems: list[Problem]) -> dict[st
     found: dict[str, tuple[LLMSpec | None, MappingNode]] = {}
     for document in documents:
         node = llm_written_out(document, problems)
-        spec = validated(LLMSpec, node, problems, what="an LLMSpec")
+        spec, _ = validated(LLMSpec, node, problems, what="an LLMSpec")
         problems.extend(llm_problems(node))
         entry = node.get("name")
         name = entry.node.data() if entry is not None else None
@@ -106,11 +124,11 @@ def _llm_specs(documents: list[MappingNode], problems: list[Problem]) -> dict[st
 
 def _experiment(
     document: MappingNode, problems: list[Problem], *, llm_specs: set[str], commands: set[str]
-) -> tuple[Experiment | None, MappingNode]:
+) -> tuple[Experiment | None, Node]:
     defaults = document.get("case_defaults")
     if defaults is not None:
         validated(CaseSpec, defaults.node, problems, what="case_defaults", prefix=("case_defaults",))
     node = experiment_written_out(document, problems)
-    read = validated(Experiment, node, problems, what="an Experiment")
+    found = validated(Experiment, node, problems, what="an Experiment")
     problems.extend(experiment_problems(node, llm_specs=llm_specs, commands=commands))
-    return read, node
+    return found

@@ -26,20 +26,17 @@ def path_text(parts: Iterable[Part]) -> str:
 
 
 def parse_path(text: str) -> Sequence[Part]:
-    """The parts of a path.
-
-    Raises:
-        ValueError: It is no path.
-    """
+    """The parts of a path; what cannot be read as one is a single last part."""
     parts: list[Part] = []
     at = 0
     while at < len(text):
         match = _PART.match(text, at)
         if match is None:
-            raise ValueError(f"{text!r} is no path")
+            parts.append(text[at:].lstrip("."))
+            break
         if match["index"] is not None:
             parts.append(int(match["index"]))
         else:
-            parts.append(json.loads(match["quoted"]) if match["quoted"] is not None else match["plain"])
+            parts.append(match["plain"] if match["quoted"] is None else str(json.loads(match["quoted"])))
         at = match.end()
     return parts

@@ -11,15 +11,19 @@ from pydantic import BaseModel, ValidationError
 from agentix.plugins.experiments.documents.nodes import Branch, MappingNode, Node, Scalar, follow, place_of
 from agentix.plugins.experiments.documents.paths import Part, path_text
 from agentix.plugins.experiments.documents.problems import Problem, nearest
+from agentix.plugins.experiments.documents.pruning import pruned
 from agentix.plugins.experiments.documents.shapes import keys_of, model_at, model_below
 from agentix.plugins.experiments.documents.wording import expected
+
+MAX_ROUNDS = 16
+"""What is cut out may leave a gap that makes the part around it wrong, and so on up."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def validated(
     model: type[Model], node: Node, problems: list[Problem], *, what: str, prefix: tuple[Part, ...] = ()
-) -> Model | None:
+) -> tuple[Model | None, Node]:
     """Read a document.
 
     Args:
@@ -30,22 +34,35 @@ def validated(
         prefix: Where it stands in its document.
 
     Returns:
-        `None` where there were problems.
+        The model without all that does not fit, `None` where nothing is left, and the document that it was read from.
     """
+    read, errors = _read(model, node)
     empty = dict(_empty(model, node, ()))
     for loc, line in empty.items():
         path = place_of(node, loc).path
         message = "has no value; give one or leave the key out"
         problems.append(Problem(file=node.file, line=line, path=_below(prefix, path), message=message))
+    for loc, error in errors:
+        value = _value(node, loc)
+        if loc not in empty and not (isinstance(value, Scalar) and value.broken and error["type"] != "extra_forbidden"):
+            problems.append(_problem(model, node, loc, error, what=what, prefix=prefix))
+    wrong: set[tuple[Part, ...]] = {*empty, *(loc for loc, _ in errors)}
+    for _ in range(MAX_ROUNDS):
+        text = {loc for loc, error in errors if error["type"] == "string_type" and loc not in empty}
+        if not wrong or (rest := pruned(node, wrong, as_text=text)) is None:
+            break
+        node = rest
+        read, errors = _read(model, node)
+        wrong = {loc for loc, _ in errors}
+    return (None if wrong else read), node
+
+
+def _read(model: type[Model], node: Node) -> tuple[Model | None, list[tuple[tuple[Part, ...], dict[str, Any]]]]:
     try:
-        read = model.model_validate_json(json.dumps(node.data()), by_alias=True, by_name=False)
+        return model.model_validate_json(json.dumps(node.data()), by_alias=True, by_name=False), []
     except ValidationError as error:
-        for one in error.errors(include_url=False):
-            loc = tuple(part for part in one["loc"] if part != "[key]")
-            if loc not in empty and not _told(_value(node, loc), str(one["type"])):
-                problems.append(_problem(model, node, loc, dict(one), what=what, prefix=prefix))
-        return None
-    return None if empty else read
+        found = [(tuple(p for p in one["loc"] if p != "[key]"), dict(one)) for one in error.errors(include_url=False)]
+        return None, [(loc, one) for loc, one in found if not _follows(_value(node, loc), str(one["type"]))]
 
 
 def _empty(model: type[BaseModel], node: Node, path: tuple[Part, ...]) -> Iterator[tuple[tuple[Part, ...], int]]:
@@ -100,11 +117,8 @@ def _value(root: Node, loc: tuple[Part, ...]) -> Node | None:
     return steps[-1][1].node if steps else root
 
 
-def _told(node: Node | None, kind: str) -> bool:
-    """Whether the problem only follows from another one that is told."""
-    if isinstance(node, Scalar):
-        return node.broken and kind != "extra_forbidden"
-    # A list counts as empty also where none of its items is valid.
+def _follows(node: Node | None, kind: str) -> bool:
+    """Whether a list only counts as empty because none of its items is valid."""
     return kind == "too_short" and isinstance(node, Branch) and bool(node.entries)
 
 
