@@ -174,14 +174,20 @@ class RunNumbers:
         return numbers
 
     @classmethod
-    def of_run(cls, run: Run) -> RunNumbers:
-        """The numbers of a run on disk, finished or not."""
+    def of_run(cls, run: Run, *, records: Iterable[Record] | None = None) -> RunNumbers:
+        """The numbers of a run on disk, finished or not.
+
+        Args:
+            run: The run.
+            records: Its records, for who looks at each of them too.
+        """
         manifest = run.manifest
+        records = run if records is None else records
         if isinstance(manifest, ExperimentManifest):
             cases = sum(case.label not in manifest.rejected for case in manifest.cases)
             planned = {(row.agent, row.llm_spec): row.trials * cases for row in manifest.matrix}
-            return cls.of(run, planned=planned, planned_total=manifest.planned)
-        numbers = cls.of(run, planned_total=None if manifest is None else manifest.planned)
+            return cls.of(records, planned=planned, planned_total=manifest.planned)
+        numbers = cls.of(records, planned_total=None if manifest is None else manifest.planned)
         if manifest is not None and len(numbers.rows) == 1:
             (row,) = numbers.rows.values()
             row.summary.planned = manifest.planned
