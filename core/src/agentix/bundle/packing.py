@@ -1,27 +1,29 @@
-"""Packs the modules with which a server starts into the pyc of one."""
+"""Packs the modules with which a server starts into one file."""
 
 from __future__ import annotations
 import __future__
 
 import ast
-import importlib.util
 import marshal
 from pathlib import Path, PurePosixPath
 from types import CodeType
 
 PACKAGE = "agentix.runtime"
 START = "start"
+PACK = "agentix.runtime.start"
+"""File at the top of a base runtime, which `SERVER_ARGS` runs."""
 
-_UNCHECKED_HASH = (1).to_bytes(4, "little")
-"""Flags of a pyc that is never compared with its source (PEP 552)."""
-
-# Every module is made and run here, those first that others import; nothing is looked for in directories.
+# Every module is made and run here, those first that others import; nothing is looked for in directories but what
+# they import later.
 _PROGRAM = """\
 import sys
-from marshal import loads
 
-package = sys.modules[{package!r}]
-for name, file, code in loads({modules!r}):
+folder = sys.prefix + {folder!r}
+for name, place in ("agentix", folder.rpartition("/")[0]), ({package!r}, folder):
+    package = sys.modules[name] = type(sys)(name)
+    package.__package__, package.__path__ = name, [place]
+sys.modules["agentix"].runtime = package
+for name, file, code in {modules!r}:
     module = type(sys)({package!r} + "." + name)
     module.__package__, module.__file__ = {package!r}, file
     sys.modules[module.__name__] = module
@@ -29,26 +31,27 @@ for name, file, code in loads({modules!r}):
     exec(code, module.__dict__)
 main = package.server.main
 """
+_MODULES = "the modules"
 
 
-def write_pack(folder: Path, *, shown: PurePosixPath) -> None:
-    """Write the pyc of the module `start`.
+def write_pack(folder: Path, *, top: Path, shown: PurePosixPath) -> None:
+    """Write the pack of the server's modules.
 
     Args:
         folder: The package's directory.
-        shown: What tracebacks call it.
+        top: The runtime that it belongs to.
+        shown: What tracebacks call that.
     """
-    start = folder / f"{START}.py"
-    modules = [
-        (name, str(shown / f"{name}.py"), _compile((folder / f"{name}.py").read_bytes(), shown / f"{name}.py"))
+    place = folder.relative_to(top)
+    modules = tuple(
+        (name, str(shown / place / f"{name}.py"), _compile((folder / f"{name}.py").read_bytes(), shown / place / name))
         for name in import_order(folder)
-    ]
-    program = _PROGRAM.format(package=PACKAGE, modules=marshal.dumps(modules))
-    code = compile(program, str(shown / start.name), "exec", dont_inherit=True)
-    target = Path(importlib.util.cache_from_source(str(start)))
-    target.parent.mkdir(exist_ok=True)
-    header = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(start.read_bytes())
-    target.write_bytes(header + marshal.dumps(code))
+    )
+    program = _PROGRAM.format(package=PACKAGE, folder=f"/{place.as_posix()}", modules=_MODULES)
+    code = compile(program, str(shown / PACK), "exec", dont_inherit=True)
+    # Code is no literal: it takes the place of one.
+    code = code.replace(co_consts=tuple(modules if value == _MODULES else value for value in code.co_consts))
+    (top / PACK).write_bytes(marshal.dumps(code))
 
 
 def import_order(folder: Path) -> list[str]:
@@ -82,6 +85,6 @@ def _compile(source: bytes, shown: PurePosixPath) -> CodeType:
     # What it would import, the flag stands for.
     tree.body = [node for node in tree.body if not (isinstance(node, ast.ImportFrom) and node.module == "__future__")]
     code: CodeType = compile(
-        tree, str(shown), "exec", flags=__future__.annotations.compiler_flag, dont_inherit=True, optimize=2
+        tree, f"{shown}.py", "exec", flags=__future__.annotations.compiler_flag, dont_inherit=True, optimize=2
     )
     return code

@@ -27,7 +27,7 @@ MANIFEST = "manifest.json"
 UNFINISHED = ".new-"
 
 # Part of the digest: a change of what a runtime consists of must give a new one.
-_LAYOUT = "4"
+_LAYOUT = "5"
 
 # The answer for each cache directory, so that all calls but the first are free.
 _READY: dict[Path, RuntimeMount] = {}

@@ -13,6 +13,7 @@ from agentix.bundle.compiling import compile_sources
 from agentix.bundle.interpreter import Interpreter, shared_libraries, stdlib_files
 from agentix.bundle.packing import START, write_pack
 from agentix.errors import HostError
+from agentix.runtime import SERVER_ARGS
 
 MOUNT_POINT = PurePosixPath("/agentix/runtime")
 
@@ -67,7 +68,9 @@ def lay_out(top: Path, *, interpreter: Interpreter, server: Sequence[tuple[PureP
         top=top,
         shown=str(MOUNT_POINT),
     )
-    _pack(server, top=stdlib)
+    for place, _ in server:
+        if place.name == f"{START}.py":
+            write_pack((stdlib / place).parent, top=top, shown=MOUNT_POINT)
     _check(top, interpreter=interpreter)
     sizes = _open_to_readers(top)
     if interpreter.loader is not None:
@@ -90,14 +93,9 @@ def _copy(source: Path, target: Path) -> None:
     target.chmod(0o755)
 
 
-def _pack(server: Sequence[tuple[PurePosixPath, Path]], *, top: Path) -> None:
-    for place, _ in server:
-        if place.name == f"{START}.py":
-            write_pack(top / place.parent, shown=MOUNT_POINT / top.parent.name / top.name / place.parent)
-
-
 def _check(top: Path, *, interpreter: Interpreter) -> None:
-    program = (*command(interpreter, top=PurePosixPath(top)), "-c", "import _socket, select, agentix.runtime.start")
+    load = SERVER_ARGS[1].removesuffix("main()") + "import _socket, select"
+    program = (*command(interpreter, top=PurePosixPath(top)), SERVER_ARGS[0], load)
     try:
         run = subprocess.run(program, capture_output=True, check=False, cwd=top, env={}, timeout=_LIMIT_S)
     except subprocess.TimeoutExpired as error:

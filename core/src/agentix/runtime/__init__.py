@@ -3,8 +3,13 @@
 Standard library only, and of that only modules written in C: a sandbox starts as fast as its interpreter does.
 """
 
-SERVER_ARGS: tuple[str, ...] = ("-c", "from agentix.runtime.start import main; main()")
-"""Appended to an interpreter with its flags, this starts the server.
+SERVER_ARGS: tuple[str, ...] = (
+    "-c",
+    "import marshal, posix, sys\n"
+    "exec(marshal.loads(posix.read(posix.open(sys.prefix + '/agentix.runtime.start', 0), 1 << 24)))\n"
+    "main()",
+)
+"""Appended to the command of a base runtime, this starts the server.
 
 `--fd N` after it is an inherited connected stream socket to speak on, and `--remove PATH` after that a directory to
 remove at the end, so that none stays behind where the host is killed. `--stdio` speaks on stdin and stdout. After that

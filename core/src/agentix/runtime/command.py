@@ -9,7 +9,7 @@ import sys
 from agentix.runtime import wire
 from agentix.runtime.call import Call
 from agentix.runtime.kept import Kept
-from agentix.runtime.pipes import Input, Output
+from agentix.runtime.pipes import Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from agentix.runtime.direct import Direct
     from agentix.runtime.server import Server
+    from agentix.runtime.stdin import Input
     from agentix.runtime.supervisors import Handle
 
 GRACE_S = 1.0
@@ -52,7 +53,7 @@ class Command(Call):
             if owner:
                 for fd in set(theirs) - {-1}:
                     posix.fchown(fd, *owner)
-            self.supervisor: Direct | Handle = server.supervisors.start(self, spec, theirs)
+            self.supervisor: Direct | Handle = server.commands.start(self, spec, theirs)
         except BaseException:
             for fd in opened:
                 posix.close(fd)
@@ -66,6 +67,8 @@ class Command(Call):
             for fd, channel in zip(self._reading, channels, strict=True)
         ]
         if self._writing >= 0:
+            from agentix.runtime.stdin import Input
+
             self._input = Input(self, self._writing, terminal=options["pty"])
         if options["timeout_s"] is not None:
             self._timer = server.later(options["timeout_s"], self._time_out)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import posix
 import time
 
-from agentix.runtime import processes
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -55,6 +53,8 @@ class Direct:
 
     def kill(self, grace_s: float) -> None:
         """End it and everything below it."""
+        from agentix.runtime import processes
+
         if self._ended:
             return
         now = time.monotonic()
@@ -81,6 +81,8 @@ class Direct:
             return
         apart = self._apart()
         if apart:
+            from agentix.runtime import processes
+
             empty = not processes.living(self._server.pid, apart=apart)
         else:
             try:
@@ -99,6 +101,8 @@ class Direct:
         self._timer = self._server.later(max(0.0, when - time.monotonic()), self._sweep)
 
     def _sweep(self) -> None:
+        from agentix.runtime import processes
+
         if self._ended:
             return
         killed = processes.kill_all(self._server.pid, apart=self._apart())
@@ -117,4 +121,9 @@ class Direct:
         if self._timer is not None:
             self._server.forget(self._timer)
         status = _KILLED if self._status is None else self._status
-        self._over({"status": status, "reusable": empty, "left": left, "error": None})
+        self._over({**ended_with(status, reusable=empty), "left": left})
+
+
+def ended_with(status: int, *, reusable: bool) -> dict[str, Any]:
+    """What a command is told of its end, as a supervisor reports it."""
+    return {"status": status, "reusable": reusable, "left": 0, "error": None}

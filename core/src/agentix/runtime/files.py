@@ -7,7 +7,7 @@ import os
 import stat
 
 from agentix.runtime import users, wire
-from agentix.runtime.call import WAIT, Task
+from agentix.runtime.task import WAIT, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

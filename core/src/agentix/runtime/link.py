@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _socket
 import select
 from _collections import deque  # type: ignore[import-not-found]
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
     from agentix.runtime.loop import Loop
     from agentix.runtime.resume import Kept
-    from agentix.runtime.stdio import Stdio
+    from agentix.runtime.stream import Stream
 
 CONGESTED = 1 << 19
 """With so many bytes waiting to be sent, nobody reads more from files and pipes."""
@@ -48,7 +47,7 @@ class Link:
         self._out: deque[bytes | bytearray] = deque()
         self._waiting = 0
         self._writing = False
-        self._stream: _socket.socket | Stdio | None = None
+        self._stream: Stream | None = None
         self._source = self._sink = -1
 
     @property
@@ -56,12 +55,10 @@ class Link:
         """Whether the host takes its frames more slowly than they come."""
         return self._waiting >= CONGESTED or (self.kept is not None and self.kept.size >= self._most)
 
-    def attach(self, stream: _socket.socket | Stdio) -> None:
+    def attach(self, stream: Stream) -> None:
         """Go on with a stream, which the link owns from now on."""
-        stream.setblocking(False)
         self._stream = stream
-        self._source = stream.fileno()
-        self._sink = self._source if isinstance(stream, _socket.socket) else stream.sink()
+        self._source, self._sink = stream.source, stream.sink
         self._loop.watch(self._source, select.EPOLLIN, self._receive)
 
     def detach(self) -> None:
@@ -84,7 +81,7 @@ class Link:
         self.kept = resume.Kept()
         self._most, self._every = resume.KEPT, resume.ACKNOWLEDGED_EVERY
 
-    def go_on(self, stream: _socket.socket, received: int) -> None:
+    def go_on(self, stream: Stream, received: int) -> None:
         """Go on with another stream.
 
         Args:
@@ -150,7 +147,7 @@ class Link:
         if not events & ~select.EPOLLOUT or self._stream is None:
             return
         try:
-            received = self._stream.recv(self._room)
+            received = self._stream.receive(self._room)
         except BlockingIOError:
             return
         except OSError:

@@ -11,6 +11,7 @@ import posix
 import select
 
 from agentix.runtime import processes, resume, wire
+from agentix.runtime.stream import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,12 +94,14 @@ class Listener:
         received = resume.received_by_host(self._secret, guest.challenge, said)
         assert link.kept is not None
         # Only a number that can be right may end the stream that there is.
+        if received < link.kept.acknowledged:
+            raise wire.Malformed("it has less than it had")
         link.kept.acknowledge(received)
         nonce = said[: resume.NONCE_BYTES]
         guest.socket.send(resume.confirmation(self._secret, guest.challenge, nonce, link.received))
         superseded, self.bridge = self.bridge, guest.pid
         self._server.unwatch(guest.fd)
-        self._server.found(guest.socket, received)
+        self._server.found(Stream(guest.socket.detach()), received)
         if superseded and superseded != guest.pid and _is_from_outside(superseded):
             # A bridge that is stopped or stuck does not see that it was hung up on.
             processes.send((superseded,), _SIGKILL)

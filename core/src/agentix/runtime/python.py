@@ -82,7 +82,7 @@ class Worker(Call):
                     os.fchown(fd, user.uid, user.gid)
             # The supervisor sees a command like any other; what it needs of one is `ended`.
             descriptors = [theirs.fileno(), opened[1], opened[3]]
-            self._supervisor = server.supervisors.start(self, spec, descriptors, lasting=True)  # type: ignore[arg-type]
+            self._supervisor = server.commands.start(self, spec, descriptors, lasting=True)  # type: ignore[arg-type]
         except BaseException:
             ours.close()
             for fd in opened:

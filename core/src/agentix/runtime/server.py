@@ -7,17 +7,17 @@ may look into it. When its stream ends, and the host does not come back, so does
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
-import _socket
 import posix
 import select
 import sys
 import time
 
-from agentix.runtime import processes, wire
+from agentix.runtime import wire
 from agentix.runtime.call import Call
+from agentix.runtime.commands import Commands
 from agentix.runtime.link import Link
 from agentix.runtime.loop import Loop
-from agentix.runtime.supervisors import Supervisors
+from agentix.runtime.stream import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from agentix.runtime.listener import Listener
     from agentix.runtime.python import Worker
-    from agentix.runtime.stdio import Stdio
 
 _END_S = 5.0
 _SWEEP_S = 0.003
@@ -37,11 +36,11 @@ class Server(Loop):
     """The calls under way, and the processes that they started.
 
     Args:
-        stream: A connected stream socket to the host, or the two pipes of its stdin and stdout.
+        stream: To the host.
         entrypoint: What to start when the host has said hello: a directory, a program and its arguments.
     """
 
-    def __init__(self, stream: _socket.socket | Stdio, *, entrypoint: Sequence[str] = ()) -> None:
+    def __init__(self, stream: Stream, *, entrypoint: Sequence[str] = ()) -> None:
         super().__init__()
         self.pid = posix.getpid()
         self.calls: dict[int, Call] = {}
@@ -65,7 +64,7 @@ class Server(Loop):
         self._wakeup = wakeup
         self.watch(wakeup, select.EPOLLIN, self._reap)
         self.link.attach(stream)
-        self.supervisors = Supervisors(self)
+        self.commands = Commands(self)
 
     @property
     def congested(self) -> bool:  # type: ignore[override]
@@ -82,12 +81,12 @@ class Server(Loop):
 
     def own_pids(self) -> set[int]:
         """The processes that belong to the runtime, besides the server itself."""
-        own = self.supervisors.pids
+        own = self.commands.pids
         if self._listener is not None and self._listener.bridge:
             own.add(self._listener.bridge)
         return own
 
-    def found(self, stream: _socket.socket, received: int) -> None:
+    def found(self, stream: Stream, received: int) -> None:
         """The host is there again.
 
         Args:
@@ -128,7 +127,7 @@ class Server(Loop):
             if terms := self.settings.pop("resume", None):
                 self._listen(terms)
             self.send(wire.frame(wire.HELLO, 0, wire.encode(self._greeting())))
-            self.soon(self.supervisors.fork_ahead)
+            self.soon(self.commands.fork_ahead)
             if self._entrypoint:
                 self.soon(self._start_entrypoint)
         elif (call := self.calls.get(number)) is None:
@@ -189,7 +188,7 @@ class Server(Loop):
 
         directory, argv = self._entrypoint[0], self._entrypoint[1:]
         self._entrypoint = ()
-        self.supervisors.share()
+        self.commands.share()
         self._entrypoint_pid = entrypoint.start(argv, directory, self.settings)
 
     def _entrypoint_ended(self, status: int) -> None:
@@ -213,7 +212,7 @@ class Server(Loop):
             if pid == self._entrypoint_pid:
                 self._entrypoint_ended(status)
             else:
-                self.supervisors.reaped(pid, status)
+                self.commands.reaped(pid, status)
 
     def _end(self) -> None:
         self.close()
@@ -221,8 +220,10 @@ class Server(Loop):
         if self.pid == 1:
             # The kernel kills what is left in the namespace, and waits for it.
             return
+        from agentix.runtime import processes
+
         # Where only idle supervisors are left, they need not be looked for.
-        processes.send(self.supervisors.pids, processes.SIGKILL)
+        processes.send(self.commands.pids, processes.SIGKILL)
         for _ in range(_QUICK_REAPS):
             if _reap_all():
                 return
@@ -248,16 +249,16 @@ def _reap_all() -> bool:
 def main() -> None:
     """Start the server as the command line says."""
     arguments = sys.argv[1:]
-    stream: _socket.socket | Stdio
+    stream: Stream
     remove, entrypoint = "", arguments[1:]
     if arguments[:1] == ["--stdio"]:
-        from agentix.runtime.stdio import Stdio
+        from agentix.runtime.stdio import open_stdio
 
-        stream = Stdio()
+        stream = open_stdio()
     elif arguments[::2] in (["--fd"], ["--fd", "--remove"]) and not len(arguments) % 2 and arguments[1].isdigit():
         while posix.open("/dev/null", posix.O_RDWR) <= 2:
             pass
-        stream = _socket.socket(fileno=int(arguments[1]))
+        stream = Stream(int(arguments[1]))
         remove, entrypoint = "".join(arguments[3:]), []
     else:
         sys.stderr.write("agentix runtime: usage: --fd N [--remove PATH] | --stdio [DIRECTORY PROGRAM [ARGUMENT...]]\n")
@@ -270,10 +271,14 @@ def main() -> None:
                 continue
     posix.umask(0o022)
     # These files belong to another user where the kernel protects this process already.
-    if posix.stat("/proc/self/fd").st_uid == posix.geteuid():
-        processes.prctl(processes.PR_SET_DUMPABLE, 0)
-    if posix.getpid() != 1:
-        processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
+    exposed = posix.stat("/proc/self/fd").st_uid == posix.geteuid()
+    if exposed or posix.getpid() != 1:
+        from agentix.runtime import processes
+
+        if exposed:
+            processes.prctl(processes.PR_SET_DUMPABLE, 0)
+        if posix.getpid() != 1:
+            processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
     try:
         Server(stream, entrypoint=entrypoint).serve()
     finally:

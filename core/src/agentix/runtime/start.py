@@ -1,6 +1,6 @@
-"""Where a server starts. In a base runtime this module's pyc holds all that the server and a command need.
+"""Where a server starts. In a base runtime one file holds all that the server and a command need, in place of this one.
 
-Finding and reading one file after another would take a third of the time that a sandbox needs to start.
+Finding and reading one module after another would take a third of the time that a sandbox needs to start.
 """
 
 from agentix.runtime import execution as execution

@@ -7,8 +7,8 @@ import os
 import stat
 
 from agentix.runtime import archive, wire
-from agentix.runtime.call import WAIT, Task
 from agentix.runtime.files import make_directory, make_parents, open_regular, owner, write_whole
+from agentix.runtime.task import WAIT, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from typing import Any
 
-    from agentix.runtime.call import Task
+    from agentix.runtime.task import Task
 
 _READ = 1 << 18
 _BATCH = 1 << 15

@@ -23,7 +23,6 @@ from anyio.abc import ByteStream
 import agentix.runtime
 from agentix.errors import HostError, SandboxGone, Unsupported
 from agentix.models import RuntimeMount, SandboxInfo
-from agentix.runtime import SERVER_ARGS
 from agentix.sandbox.provider import BaseProvider
 from agentix.sandbox.socket_stream import SocketStream
 
@@ -70,8 +69,8 @@ class HostProcessProvider(BaseProvider):
     async def runtime(self) -> RuntimeMount:
         """This interpreter and the installed package, in place."""
         source = Path(agentix.runtime.__file__).parent.parent.parent
-        start = f"import sys; sys.path.insert(0, {str(source)!r}); {SERVER_ARGS[1]}"
-        return RuntimeMount(path=source, digest="", argv=(sys.executable, "-I", "-S", SERVER_ARGS[0], start))
+        start = f"import sys; sys.path.insert(0, {str(source)!r}); from agentix.runtime.start import main; main()"
+        return RuntimeMount(path=source, digest="", argv=(sys.executable, "-I", "-S", "-c", start))
 
     async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
         """Make a name for it; directory and process come with the first call."""
