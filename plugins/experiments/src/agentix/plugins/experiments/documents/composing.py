@@ -88,7 +88,9 @@ class _Composer:
         except _Stop:
             return None
         except MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
+            # What is never closed is looked for where it was opened.
+            unclosed = error.context_mark is not None and re.search("end of stream|stream end", str(error.problem))
+            mark = error.context_mark if unclosed or error.problem_mark is None else error.problem_mark
             self._tell(_line(mark), (), _syntax(error))
         except (YAMLError, ValueError) as error:
             self._tell(0, (), f"is not YAML: {error}")
