@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import subprocess
 import tarfile
@@ -100,8 +101,12 @@ async def _remove(prefix: str, before: Sequence[str]) -> None:
             if image not in before:
                 # A layer of a build; one that has children goes with them.
                 await engine.call("DELETE", f"/images/{image}", doing="remove", ok=(404, 409))
-        volume = f"/volumes/agentix-runtime-{(await base_runtime()).digest[:24]}"
-        await engine.call("DELETE", volume, doing="remove", ok=(404, 409))
+        # The volumes of runtimes that nobody needs any more; the one of now is used by other test runs too.
+        query = {"filters": json.dumps({"label": ["agentix.tree"]})}
+        now = (await base_runtime()).digest
+        for volume in (await engine.call("GET", "/volumes", query=query, doing="list")).json()["Volumes"] or ():
+            if volume["Name"].startswith("agentix-runtime-") and volume["Labels"]["agentix.tree"] != now:
+                await engine.call("DELETE", f"/volumes/{volume['Name']}", doing="remove", ok=(404, 409))
     finally:
         await engine.aclose()
 

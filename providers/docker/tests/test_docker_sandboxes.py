@@ -206,25 +206,3 @@ async def test_nothing_secret_stands_in_the_containers_description(provider: Doc
         assert (await sandbox.exec("echo $KEY", env={"OTHER": "sk-CANARY2"})).text == "sk-CANARY\n"
         described = json.dumps(await inspected(provider, sandbox.id))
     assert "CANARY" not in described
-
-
-async def test_the_runtime_comes_from_a_volume_where_the_engine_does_not_see_ours(images: Any) -> None:
-    async with DockerProvider(DockerConfig(runtime_mount="volume")) as provider:
-        for _ in range(2):
-            async with provider.session(SandboxConfig(image=images.empty)) as sandbox:
-                mounts = (await inspected(provider, sandbox.id))["Mounts"]
-                assert [(mount["Type"], mount["RW"]) for mount in mounts] == [("volume", False)]
-                assert (await sandbox.exec(["/nosuch"])).exit_code == 127
-
-
-async def test_a_directory_that_the_engine_does_not_see_is_found_out(images: Any, monkeypatch: Any) -> None:
-    from dataclasses import replace
-
-    from agentix.providers.docker import provider as module
-
-    bound = module.bound
-    monkeypatch.setattr(module, "bound", lambda runtime: bound(replace(runtime, path=Path("/nosuch") / "runtime")))
-    monkeypatch.setattr(module, "is_unseen", lambda error, runtime: "/nosuch/runtime" in error.reason)
-    async with DockerProvider() as provider, provider.session(SandboxConfig(image=images.empty)) as sandbox:
-        (mount,) = (await inspected(provider, sandbox.id))["Mounts"]
-        assert mount["Type"] == "volume"

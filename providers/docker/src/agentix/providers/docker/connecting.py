@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import socket
 
 import anyio
@@ -11,6 +12,7 @@ from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 from agentix.api import HostError, SocketStream
+from agentix.providers.docker.command_stream import open_command
 from agentix.providers.docker.endpoint import Endpoint
 
 _BACKLOG_S = 0.005
@@ -37,6 +39,8 @@ async def connect(endpoint: Endpoint) -> tuple[ByteStream, socket.socket]:
             if endpoint.path is not None:
                 raw = await _connect_unix(endpoint.path)
                 return SocketStream(raw), raw
+            if endpoint.ssh:
+                return await open_command(endpoint.ssh, broken=lambda reason: absent(endpoint, reason))
             raw = await _connect_tcp(endpoint.host, endpoint.port)
             stream = SocketStream(raw)
             if endpoint.tls is None:
@@ -63,6 +67,12 @@ def absent(endpoint: Endpoint, reason: str, *, denied: bool = False) -> EngineAb
         return EngineAbsent(
             f"the container engine at {endpoint.url} does not let this user in: {reason}",
             hint="join the group `docker`, set DOCKER_HOST to an engine of your own, or use `--provider local`",
+        )
+    if endpoint.ssh:
+        command = shlex.join((*endpoint.ssh[:-1], "docker version"))
+        return EngineAbsent(
+            f"no container engine answers at {endpoint.url}: {reason}",
+            hint=f"try `{command}`: it has to work without asking for anything",
         )
     return EngineAbsent(
         f"no container engine answers at {endpoint.url}: {reason}",

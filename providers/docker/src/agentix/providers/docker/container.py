@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentix.api import PAUSE_ARGS, SERVER_ARGS, Capability, RuntimeMount, SandboxConfig, Unsupported
@@ -121,7 +121,7 @@ def creation(
     options: DockerConfig,
     facts: Facts,
     runtime: RuntimeMount,
-    runtime_mount: Mapping[str, Any],
+    own_mounts: Sequence[Mapping[str, Any]],
     labels: Mapping[str, str],
 ) -> dict[str, Any]:
     """The body of the request that creates the container."""
@@ -145,19 +145,19 @@ def creation(
         "AttachStdout": True,
         "AttachStderr": True,
         "Tty": False,
-        "HostConfig": _host_config(config, options=options, facts=facts, runtime_mount=runtime_mount),
+        "HostConfig": _host_config(config, options=options, facts=facts, own_mounts=own_mounts),
     }
 
 
 def _host_config(
-    config: SandboxConfig, *, options: DockerConfig, facts: Facts, runtime_mount: Mapping[str, Any]
+    config: SandboxConfig, *, options: DockerConfig, facts: Facts, own_mounts: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     mounts = [
         {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": mount.read_only}
         for mount in config.mounts
     ]
     host: dict[str, Any] = {
-        "Mounts": [*mounts, runtime_mount],
+        "Mounts": [*mounts, *own_mounts],
         "NetworkMode": options.public_network if config.network == "public" else "none",
         # Stdout is the wire: kept in a log it would fill the disk.
         "LogConfig": {"Type": "none", "Config": {}},

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from agentix.api import HostError
 
@@ -27,6 +28,8 @@ class Endpoint:
     host: str = "docker"
     port: int = 0
     tls: ssl.SSLContext | None = None
+    ssh: tuple[str, ...] = ()
+    """The command whose stdin and stdout are a connection to the engine, where it is reached by one."""
 
     @property
     def is_local(self) -> bool:
@@ -69,15 +72,13 @@ def _parse(url: str, tls: ssl.SSLContext | None) -> Endpoint:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return Endpoint(url=url, path=f"{parts.netloc}{parts.path}")
-    if parts.scheme not in ("tcp", "http", "https") or not parts.hostname:
-        hint = (
-            "forward its socket (`ssh -L /tmp/engine.sock:/var/run/docker.sock HOST`) and use unix:///tmp/engine.sock"
-        )
+    if parts.scheme not in ("tcp", "http", "https", "ssh") or not parts.hostname:
         raise HostError(
-            f"the engine address {url!r} is not of the form unix://PATH or tcp://HOST:PORT",
+            f"the engine address {url!r} is not of the form unix://PATH, tcp://HOST:PORT or ssh://USER@HOST",
             detail="engine",
-            hint=hint if parts.scheme == "ssh" else None,
         )
+    if parts.scheme == "ssh":
+        return Endpoint(url=url, ssh=_ssh(url, parts))
     if parts.scheme == "https" and tls is None:
         tls = ssl.create_default_context()
     try:
@@ -85,6 +86,25 @@ def _parse(url: str, tls: ssl.SSLContext | None) -> Endpoint:
     except ValueError as error:
         raise HostError(f"the engine address {url!r} has no valid port", detail="engine") from error
     return Endpoint(url=url, host=parts.hostname, port=port, tls=tls)
+
+
+def _ssh(url: str, parts: SplitResult) -> tuple[str, ...]:
+    """As the docker command line does it; keys, jumps and names are those of ~/.ssh/config."""
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise HostError(f"the engine address {url!r} has no valid port", detail="engine") from error
+    if parts.password is not None or parts.query or parts.fragment:
+        raise HostError(
+            f"the engine address ssh://{parts.hostname} may have a user, a port and a socket, and no more",
+            detail="engine",
+            hint="use a key (ssh-agent, or IdentityFile in ~/.ssh/config) in place of a password",
+        )
+    user = ["-l", parts.username] if parts.username else []
+    options = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-T", *user, *(["-p", str(port)] if port else [])]
+    socket = f"--host=unix://{shlex.quote(parts.path)}" if parts.path not in ("", "/") else ""
+    remote = [word for word in ("docker", socket, "system", "dial-stdio") if word]
+    return ("ssh", *options, "--", str(parts.hostname), " ".join(remote))
 
 
 def _environment_tls(environ: Mapping[str, str]) -> ssl.SSLContext | None:

@@ -41,7 +41,7 @@ from agentix.providers.docker.gone import cause_of_death, fate, what_tripped
 from agentix.providers.docker.image import Image, check_platform, normal
 from agentix.providers.docker.pacing import Pacing
 from agentix.providers.docker.pulling import Pulls
-from agentix.providers.docker.runtime_mount import Volumes, bound, is_unseen
+from agentix.providers.docker.trees import Volumes, bound, is_unseen, trees_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -88,7 +88,7 @@ class DockerProvider(BaseProvider):
         self._sweeping = anyio.Lock()
         self._swept = False
         self._entered = False
-        self._uses_volume = self._options.runtime_mount == "volume"
+        self._unseen = False
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]
@@ -100,6 +100,12 @@ class DockerProvider(BaseProvider):
         if self._engine_found is None:
             self._engine_found = Engine(find_endpoint(host=self._options.host, context=self._options.context))
         return self._engine_found
+
+    @property
+    def _uses_volumes(self) -> bool:
+        """Whether the engine sees none of our directories, or is not to be asked for them."""
+        chosen = self._options.runtime_mount
+        return self._unseen or chosen == "volume" or (chosen == "auto" and not self._engine.endpoint.is_local)
 
     def _tools(self) -> tuple[Pulls, Builds, Volumes]:
         if self._parts is None:
@@ -130,7 +136,7 @@ class DockerProvider(BaseProvider):
             project = await self._projects().read(sandbox_id, config)
             config = project.config
             refuse(config, options=self._options, facts=facts)
-        self._check_mounts(config)
+        self._check_mounts(config, runtime)
         await self._sweep()
         image = await self._image(config, facts)
         if project is not None:
@@ -277,15 +283,14 @@ class DockerProvider(BaseProvider):
         if self._engine_found is not None:
             await self._engine_found.aclose()
 
-    def _check_mounts(self, config: SandboxConfig) -> None:
-        if not config.mounts:
-            return
-        if not self._engine.endpoint.is_local:
-            raise Unsupported(
-                f"the engine at {self._engine.endpoint.url} is on another machine and cannot honour mounts: "
-                f"{config.mounts[0].source}"
-            )
-        for mount in config.mounts:
+    def _check_mounts(self, config: SandboxConfig, runtime: RuntimeMount) -> None:
+        for mount in trees_of(config, runtime)[0].mounts:
+            if not self._engine.endpoint.is_local:
+                raise Unsupported(
+                    f"the engine at {self._engine.endpoint.url} is on another machine and cannot honour mounts: "
+                    f"{mount.source}",
+                    hint="copy what it holds into the image, or upload it when the sandbox runs",
+                )
             if not mount.source.exists():
                 raise EnvFailed(f"the mount of {mount.source} cannot be made: there is no such file", detail="mount")
 
@@ -320,15 +325,19 @@ class DockerProvider(BaseProvider):
         """Create the container, by another way where the engine does not see the runtime or has lost the image."""
         pulls, builds, volumes = self._tools()
         retried = False
+        config, trees = trees_of(config, runtime)
         while True:
-            mount = await volumes.get(runtime, image=image.id) if self._uses_volume else bound(runtime)
+            if self._uses_volumes:
+                mounts = [await volumes.get(tree, image=image.id) for tree in trees]
+            else:
+                mounts = [bound(tree) for tree in trees]
             body = creation(
                 config,
                 image,
                 options=self._options,
                 facts=facts,
                 runtime=runtime,
-                runtime_mount=mount,
+                own_mounts=mounts,
                 labels=labels,
             )
             if project is not None:
@@ -339,9 +348,9 @@ class DockerProvider(BaseProvider):
                 if project is not None:
                     await self._projects().connect(project, sandbox_id)
             except EngineError as error:
-                if self._options.runtime_mount == "auto" and not self._uses_volume and is_unseen(error, runtime):
+                if self._options.runtime_mount == "auto" and not self._uses_volumes and is_unseen(error, trees):
                     _LOG.info("the engine does not see %s: the runtime goes into a volume", runtime.path)
-                    self._uses_volume = True
+                    self._unseen = True
                     continue
                 if error.status == 404 and "no such image" in error.reason.lower() and not retried:
                     retried = True
