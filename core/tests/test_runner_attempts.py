@@ -111,13 +111,33 @@ async def test_the_agent_is_told_attempt_and_directory(tmp_path: Path) -> None:
         seen.append((context.attempt, context.log_dir))
 
     await run_rollouts(
-        dataset=FakeDataset(1, on={"score": fail(HostError("x"), times=1)}),
+        dataset=FakeDataset(1, scoring="shared", on={"score": fail(HostError("x"), times=1)}),
         agent=FakeAgent(spends=spends),
         provider=FakeProvider(),
         trial_dir=lambda trial: tmp_path,
         max_attempts=2,
     )
     assert seen == [(1, tmp_path / "attempts" / "1"), (2, tmp_path / "attempts" / "2")]
+
+
+@pytest.mark.parametrize("error", [VerifierError("no tests"), HostError("lost")])
+async def test_an_answer_that_could_not_be_scored_is_scored_again_without_the_agent(
+    error: Exception, tmp_path: Path
+) -> None:
+    agent, provider = FakeAgent(spends=lambda context: context.log_dir), FakeProvider()
+    (rollout,) = await run_rollouts(
+        dataset=FakeDataset(1, on={"setup": fail(HostError("lost"), times=1), "score": fail(error, times=2)}),
+        agent=agent,
+        provider=provider,
+        trial_dir=lambda trial: tmp_path,
+        max_attempts=4,
+    )
+    assert (rollout.reward, rollout.attempts, rollout.ended, bool(rollout.patch)) == (1.0, 4, "completed", True)
+    # One was lost at the set-up; then one for the agent, and one for each time that its answer was scored.
+    assert provider.made == 1 + 1 + 3
+    assert sum("only scores again" in note for note in rollout.notes) == 2
+    assert "only scores again" not in rollout.notes[0]
+    assert set(rollout.phases) >= {"agent", "score"}
 
 
 @pytest.mark.parametrize("is_async", [True, False])
@@ -139,7 +159,7 @@ async def test_events_tell_what_happens_in_order(is_async: bool) -> None:
         ("trial_started", 1, None),
         *(("phase_started", 1, phase) for phase in phases),
         ("attempt_failed", 1, "score"),
-        *(("phase_started", 2, phase) for phase in phases),
+        *(("phase_started", 2, phase) for phase in ("create", "score")),
         ("trial_finished", 2, None),
     ]
     assert {e.trial_id for e in events} == {"fake-1-1"}

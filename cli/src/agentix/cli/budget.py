@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import islice
 
 from agentix.models import Trial
 from agentix.records import Record
@@ -50,19 +51,28 @@ class TrialQueue:
         """Hand no more out; the first reason stays."""
         self.stopped = self.stopped or reason
 
-    def batch(self) -> Iterator[Trial]:
+    def batch(self) -> Batch:
         """Trials until the budget says to wait for those that run; then it can be called again."""
-        while self._rest and self.stopped is None:
-            if not self._admits():
-                if not self._running:
-                    self.stop(
-                        f"--max-cost-usd: ${self.spent_usd:.4f} of ${self.max_cost_usd:.4f} is spent, which leaves "
-                        "too little for another trial"
-                    )
-                return
-            trial = self._rest.popleft()
-            self._running.add(trial.trial_id)
-            yield trial
+        return Batch(self)
+
+    def take(self) -> Trial | None:
+        """The next trial, if the budget admits it."""
+        if not self._rest or self.stopped is not None:
+            return None
+        if not self._admits():
+            if not self._running:
+                self.stop(
+                    f"--max-cost-usd: ${self.spent_usd:.4f} of ${self.max_cost_usd:.4f} is spent, which leaves "
+                    "too little for another trial"
+                )
+            return None
+        trial = self._rest.popleft()
+        self._running.add(trial.trial_id)
+        return trial
+
+    def upcoming(self, count: int) -> list[Trial]:
+        """The trials that would be handed out next; none where the budget admits no other now."""
+        return list(islice(self._rest, count)) if self.stopped is None and self._admits() else []
 
     def finished(self, record: Record) -> None:
         """A trial has ended."""
@@ -90,3 +100,27 @@ class TrialQueue:
         if expected is None:
             return not self._running or self.unknown > 0
         return self.spent_usd + expected * (len(self._running) + 1) <= self.max_cost_usd
+
+
+class Batch:
+    """What a queue hands out until it says to wait, and what would come next.
+
+    Args:
+        queue: The queue.
+    """
+
+    def __init__(self, queue: TrialQueue) -> None:
+        self._queue = queue
+
+    def __iter__(self) -> Batch:
+        return self
+
+    def __next__(self) -> Trial:
+        trial = self._queue.take()
+        if trial is None:
+            raise StopIteration
+        return trial
+
+    def upcoming(self, count: int) -> list[Trial]:
+        """The trials that would be handed out next."""
+        return self._queue.upcoming(count)

@@ -36,6 +36,8 @@ class Outcome:
     signal: int | None = None
     stopped: str | None = None
     """Why trials were not started, or ended before their time."""
+    unreleased: tuple[str, ...] = ()
+    """Ids of sandboxes that were made ready, used by no trial, and could not be deleted."""
 
 
 class Execution:
@@ -126,6 +128,7 @@ class Execution:
                 async for _ in stream:
                     pass  # every result was kept by _on_result
             self._queue.drained()
+            self.outcome.unreleased += stream.unreleased
             if stream.stopped is not None:
                 self._queue.stop(stream.stopped)
 
@@ -138,6 +141,7 @@ class Execution:
             provider=plan.provider,
             bundle=None if plan.manifest.bundle is None else plan.manifest.bundle.digest,
             n_concurrent=self._n_concurrent,
+            prepare_ahead=request.prepare_ahead,
             limits=request.limits,
             timeouts=request.timeouts,
             max_attempts=request.max_attempts,

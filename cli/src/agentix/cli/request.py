@@ -32,6 +32,8 @@ class RolloutRequest:
     force: bool = False
     retry: frozenset[FailureCode] = frozenset()
     n_concurrent: int = 8
+    prepare_ahead: int | None = None
+    """How many sandboxes are made ready before they are needed; by the provider's own measure where it is not given."""
     trials: int = 1
     trials_explicit: bool = False
     """Whether the number was typed; otherwise a deterministic agent runs once."""

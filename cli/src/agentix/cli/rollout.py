@@ -43,6 +43,15 @@ def rollout(
         str | None, typer.Option(help="Mounted in every sandbox: NAME:TAG, sha256:… or a path.", metavar="REF")
     ] = None,
     n_concurrent: Annotated[int, typer.Option(min=1, help="Trials at a time.", envvar="AGENTIX_N_CONCURRENT")] = 8,
+    prepare_ahead: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Sandboxes made ready before they are needed; 0 for none, by default a quarter of the trials at a "
+            "time where creating takes long.",
+            envvar="AGENTIX_PREPARE_AHEAD",
+        ),
+    ] = None,
     trials: Annotated[
         int,
         typer.Option("--trials", "--runs", min=1, help="Trials of every instance.", envvar="AGENTIX_TRIALS"),
@@ -154,6 +163,7 @@ def rollout(
         force=force,
         retry=parse_retry(retry or ()),
         n_concurrent=n_concurrent,
+        prepare_ahead=prepare_ahead,
         trials=trials,
         trials_explicit=source is not None and source.name == "COMMANDLINE",
         max_attempts=max_attempts,

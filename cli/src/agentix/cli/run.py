@@ -134,7 +134,7 @@ def _ending(plan: Plan, outcome: Outcome, *, notices: list[str], elapsed_s: floa
     request = plan.request
     run = load_run(plan.path)
     names: set[str] = set()
-    unreleased: list[str] = []
+    unreleased: list[str] = [*outcome.unreleased]
     for record in run:
         names.add(record.trial_id)
         unreleased += record.unreleased

@@ -17,7 +17,7 @@ from agentix.interfaces.dataset import (
     Scoring,
 )
 from agentix.interfaces.flow import Flow
-from agentix.interfaces.provider import SandboxProvider
+from agentix.interfaces.provider import Prefetches, SandboxProvider
 from agentix.interfaces.step import Executes, Reports, Step, StepOutcome
 from agentix.interfaces.step_context import Probe, Scope, StepContext
 from agentix.interfaces.transport import Receipt, Transport
@@ -42,6 +42,7 @@ __all__ = [
     "HasMcpServers",
     "HasReference",
     "HasVersion",
+    "Prefetches",
     "Prepares",
     "Probe",
     "Receipt",

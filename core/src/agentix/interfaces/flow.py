@@ -70,6 +70,13 @@ class Flow(Protocol):
         """Delete a sandbox before the attempt ends; confirmed when this returns."""
         ...
 
+    def prepare_sandbox(self, config: SandboxConfig | None = None) -> None:
+        """Begin to make the sandbox that `fresh_sandbox(config)` will be asked for, such as before `solve`.
+
+        Nothing happens where the run has no room for it. What is not asked for in the end is deleted.
+        """
+        ...
+
     def fresh_sandbox(self, config: SandboxConfig | None = None) -> AbstractAsyncContextManager[Sandbox]:
         """A new sandbox, from the dataset's config by default."""
         ...

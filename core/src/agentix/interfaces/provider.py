@@ -15,6 +15,20 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
+class Prefetches(Protocol):
+    """A provider that can get an image before a sandbox needs it."""
+
+    async def prefetch(self, config: SandboxConfig) -> None:
+        """Pull or build what sandboxes of this config need, once for all who ask at the same time.
+
+        Raises:
+            EnvFailed: The image cannot be had or built; so will say `create`.
+            HostError: The machine, the engine or a registry failed.
+        """
+        ...
+
+
+@runtime_checkable
 class SandboxProvider(Protocol):
     """Four methods, and `session`, which `agentix.sandbox.BaseProvider` builds on them.
 

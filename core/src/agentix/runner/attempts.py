@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from anyio.abc import TaskGroup
 
 from agentix.errors import TrialError
 from agentix.models import Event, EventKind, Failure, Rollout, Trial
+from agentix.runner.ahead import Ahead, own_copy
 from agentix.runner.boundary import boundary, described, failure_of
 from agentix.runner.drive import drive
-from agentix.runner.flow import AttemptFlow
+from agentix.runner.flow import AttemptFlow, Kept
 from agentix.runner.outcome import keep_agent_error, one_line, rollout_of
 from agentix.runner.phases import Phases
 from agentix.runner.setting import Setting
 
 FAILURE_FILE = "failure.json"
-_IMMUTABLE = frozenset({str, int, float, bool, bytes})
 
 
-async def run_trial(setting: Setting, trial: Trial, tasks: TaskGroup) -> Rollout:
+async def run_trial(setting: Setting, trial: Trial, tasks: TaskGroup, ahead: Ahead) -> Rollout:
     """The rollout of a trial, whatever happens; only cancellation is raised.
 
     Args:
         setting: What the trials of the run share.
         trial: What to run.
         tasks: Where its sandboxes are held. Cancelling the trial means cancelling this group.
+        ahead: Makes sandboxes before they are needed.
     """
     started = time.perf_counter()
     notes: list[str] = []
@@ -40,14 +39,16 @@ async def run_trial(setting: Setting, trial: Trial, tasks: TaskGroup) -> Rollout
     if setting.hooks is not None:
         notes += setting.hooks.call("agentix_trial_started", trial=trial)
     attempt = 1
+    kept: Kept | None = None
     while True:
-        rollout, phase = await _attempt(setting, trial, attempt, tasks)
+        rollout, phase, kept = await _attempt(setting, trial, attempt, tasks, ahead, kept)
         unreleased += rollout.unreleased
         failure = rollout.failure
         if failure is None or failure.code not in setting.retry_on or attempt == setting.max_attempts:
             break
         _emit(setting, trial, "attempt_failed", attempt=attempt, phase=phase, message=one_line(failure))
-        notes += [*rollout.notes, f"attempt {attempt} failed: {one_line(failure)}"]
+        again = "" if kept is None else "; the next one only scores again what the agent had done"
+        notes += [*rollout.notes, f"attempt {attempt} failed: {one_line(failure)}{again}"]
         attempt += 1
     rollout = dataclasses.replace(
         rollout,
@@ -63,22 +64,26 @@ async def run_trial(setting: Setting, trial: Trial, tasks: TaskGroup) -> Rollout
     return dataclasses.replace(rollout, notes=(*rollout.notes, *more)) if more else rollout
 
 
-async def _attempt(setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup) -> tuple[Rollout, str | None]:
-    """The rollout of one attempt and the phase in which it failed, if it did in one."""
+async def _attempt(
+    setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup, ahead: Ahead, kept: Kept | None
+) -> tuple[Rollout, str | None, Kept | None]:
+    """The rollout of one attempt, the phase in which it failed, if it did in one, and what the next may begin with."""
     try:
         with boundary("host"):
-            return await _attempted(setting, trial, attempt, tasks)
+            return await _attempted(setting, trial, attempt, tasks, ahead, kept)
     except TrialError as error:
         failure = failure_of(error)
         failed = Rollout(
             trial.instance_id, error=one_line(failure), trial_id=trial.trial_id, index=trial.index, failure=failure
         )
-        return failed, None
+        return failed, None, None
 
 
-async def _attempted(setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup) -> tuple[Rollout, str | None]:
+async def _attempted(
+    setting: Setting, trial: Trial, attempt: int, tasks: TaskGroup, ahead: Ahead, kept: Kept | None
+) -> tuple[Rollout, str | None, Kept | None]:
     log_dir = _log_dir(setting, trial, attempt)
-    instance = _own_copy(trial)
+    instance = own_copy(trial)
     with boundary("dataset", plugin=setting.roles.dataset):
         task_limits = setting.roles.limits(instance)
     phases = Phases(task=task_limits, run=setting.limits, rules=setting.timeouts)
@@ -97,6 +102,8 @@ async def _attempted(setting: Setting, trial: Trial, attempt: int, tasks: TaskGr
         noted=noted,
         told=setting.told,
         bundle=setting.bundle,
+        ahead=ahead,
+        kept=kept,
     )
     score, failed, phase = None, None, None
     try:
@@ -106,10 +113,10 @@ async def _attempted(setting: Setting, trial: Trial, attempt: int, tasks: TaskGr
         failed, phase = error, phases.latest
     await flow.close_all()
     rollout = rollout_of(flow, score, failed, phases=phases.seconds, version=setting.roles.agent_version)
-    return _kept(flow, rollout), phase
+    return _written(flow, rollout), phase, flow.kept
 
 
-def _kept(flow: AttemptFlow, rollout: Rollout) -> Rollout:
+def _written(flow: AttemptFlow, rollout: Rollout) -> Rollout:
     """Write what explains the attempt; that it cannot be written changes nothing of the result."""
     if flow.log_dir is None:
         return rollout
@@ -140,16 +147,6 @@ def _log_dir(setting: Setting, trial: Trial, attempt: int) -> Path | None:
             number += 1
         else:
             return parent / str(number)
-
-
-def _own_copy(trial: Trial) -> dict[str, Any]:
-    """The instance, so that what one attempt does to it is not seen by another."""
-    if all(value is None or type(value) in _IMMUTABLE for value in trial.instance.values()):
-        return dict(trial.instance)
-    try:
-        return copy.deepcopy(dict(trial.instance))
-    except Exception:
-        return dict(trial.instance)
 
 
 def _emit_phase(setting: Setting, trial: Trial, attempt: int, phase: str) -> None:

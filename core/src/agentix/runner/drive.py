@@ -21,6 +21,8 @@ async def drive(roles: Roles, flow: AttemptFlow) -> dict[str, Any] | None:
     Returns:
         The checked score; `None` where there was nothing to score.
     """
+    if flow.resumed:
+        return await _score_fresh(roles, flow)
     if roles.drives is not None:
         with boundary("dataset", plugin=roles.dataset):
             score = await roles.drives.drive(flow, flow.instance)
@@ -33,9 +35,12 @@ async def drive(roles: Roles, flow: AttemptFlow) -> dict[str, Any] | None:
 async def default_drive(roles: Roles, flow: AttemptFlow) -> dict[str, Any] | None:
     """Set up, let the agent solve, and score in a fresh sandbox or in the same one."""
     sandbox = await flow.setup()
+    fresh = flow.scoring == "fresh"
+    if fresh:
+        flow.prepare_sandbox()
     await flow.solve(sandbox)
     await _keep_artifacts(roles, flow, sandbox)
-    if flow.scoring == "shared":
+    if not fresh:
         return await flow.score(_scorer(roles, flow, sandbox))
     await flow.close(sandbox)
     if roles.answer_is_patch and not flow.patch:
@@ -43,6 +48,11 @@ async def default_drive(roles: Roles, flow: AttemptFlow) -> dict[str, Any] | Non
             raise flow.agent_error
         flow.skipped = "empty_patch"
         return None
+    return await _score_fresh(roles, flow)
+
+
+async def _score_fresh(roles: Roles, flow: AttemptFlow) -> dict[str, Any]:
+    flow.keep()
     async with flow.fresh_sandbox() as fresh:
         return await flow.score(_scorer(roles, flow, fresh))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ from anyio.abc import TaskGroup
 
 from agentix.errors import EnvFailed, HostError, SandboxGone, TrialError, VerifierError
 from agentix.models import AgentResult, Ended, SandboxConfig, Trial, Usage, slug
+from agentix.runner.ahead import Ahead, completed
 from agentix.runner.answer import Answer
-from agentix.runner.boundary import boundary
+from agentix.runner.boundary import boundary, described
 from agentix.runner.collecting import collect
 from agentix.runner.grading import check_score
 from agentix.runner.lease import Lease
@@ -23,6 +24,17 @@ from agentix.runner.solving import Solved, run_agent
 
 if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What an agent has done, where scoring it failed: another attempt may score it again."""
+
+    patch: str
+    solved: tuple[tuple[str | None, Solved], ...]
+    usage: Usage | None
+    image_digest: str | None
+    phases: Mapping[str, float]
 
 
 class AttemptFlow:
@@ -39,6 +51,8 @@ class AttemptFlow:
         noted: Told each note.
         told: What providers have said in this run, so that it is said once.
         bundle: Digest of the bundle for all sandboxes, instead of the dataset's own.
+        ahead: Makes sandboxes before they are needed.
+        kept: What the agent did in the attempt before, which is only to be scored again.
     """
 
     def __init__(
@@ -54,6 +68,8 @@ class AttemptFlow:
         noted: Callable[[str], None] | None = None,
         told: set[str] | None = None,
         bundle: str | None = None,
+        ahead: Ahead | None = None,
+        kept: Kept | None = None,
     ) -> None:
         self.trial = trial
         self.log_dir = log_dir
@@ -72,7 +88,18 @@ class AttemptFlow:
         self._told = set() if told is None else told
         self._bundle = bundle
         self._leases: dict[int, Lease] = {}
+        self._ahead = ahead
+        ready = None if ahead is None or attempt > 1 else ahead.take(trial)
+        self._ready: list[Lease] = [] if ready is None else [ready]
         self._answer = Answer(required=roles.answer_is_patch, phases=phases, note=self.note)
+        self.kept: Kept | None = None
+        """What may be scored again without the agent; set when scoring in a fresh sandbox begins."""
+        self.resumed = kept is not None
+        if kept is not None:
+            self._answer.patch = kept.patch
+            self.solved, self.usage, self.image_digest = list(kept.solved), kept.usage, kept.image_digest
+            for phase, seconds in kept.phases.items():
+                phases.seconds[phase] = seconds
 
     @property
     def patch(self) -> str:
@@ -145,6 +172,8 @@ class AttemptFlow:
     ) -> AgentResult:
         """Run the agent once, end its processes where it was stopped, and take its patch."""
         await self._answer.prepare(sandbox)
+        if self._ahead is not None:
+            self._ahead.look()
         solved = await run_agent(
             self._roles,
             sandbox,
@@ -204,6 +233,23 @@ class AttemptFlow:
         if lease is not None:
             await self._end(lease)
 
+    def keep(self) -> None:
+        """Note what the agent has done, so that another attempt can score it again."""
+        self.kept = Kept(
+            patch=self.patch,
+            solved=tuple(self.solved),
+            usage=self.usage,
+            image_digest=self.image_digest,
+            phases=dict(self._phases.seconds),
+        )
+
+    def prepare_sandbox(self, config: SandboxConfig | None = None) -> None:
+        """Begin to make what `fresh_sandbox` will be asked for, if the run's budget has room for it."""
+        if self._ahead is not None:
+            lease = self._ahead.begin(self._config(config), self._phases.apart())
+            if lease is not None:
+                self._ready.append(lease)
+
     def fresh_sandbox(self, config: SandboxConfig | None = None) -> AbstractAsyncContextManager[Sandbox]:
         """A new sandbox, from the dataset's config by default."""
         return self._fresh(config)
@@ -237,29 +283,66 @@ class AttemptFlow:
             raise
 
     async def close_all(self) -> None:
-        """Delete what is still open."""
+        """Delete what is still open, and what was made ready and not needed."""
+        unused, self._ready = self._ready, []
+        for lease in unused:
+            lease.drop()
         for lease in reversed(list(self._leases.values())):
             await self._end(lease)
         self._leases.clear()
+        for lease in unused:
+            await self._unused(lease)
 
-    async def _open(self, config: SandboxConfig | None) -> Sandbox:
+    def _config(self, config: SandboxConfig | None) -> SandboxConfig:
         with boundary("dataset", plugin=self._roles.dataset):
             chosen = self._roles.config(self.instance) if config is None else config
-        added = {
-            "labels": {**chosen.labels, **self.trial.labels},
-            "bundle": self._bundle or chosen.bundle,
-        }
-        lease = Lease(self._roles.provider, chosen.model_copy(update=added), self._phases)
-        try:
-            sandbox = await lease.open(self._tasks)
-        finally:
-            self._tell_unreleased(lease)
+        return completed(chosen, self.trial, bundle=self._bundle)
+
+    async def _open(self, config: SandboxConfig | None) -> Sandbox:
+        wanted = self._config(config)
+        lease = await self._made_ready(wanted)
+        if lease is None:
+            lease = Lease(self._roles.provider, wanted, self._phases)
+            try:
+                await lease.open(self._tasks)
+            finally:
+                self._tell_unreleased(lease)
+        sandbox = lease.sandbox
+        assert sandbox is not None
         self._leases[id(sandbox)] = lease
         for note in sandbox.info.notes:
             if note not in self._told:
                 self._told.add(note)
                 self.note(note)
         return sandbox
+
+    async def _made_ready(self, config: SandboxConfig) -> Lease | None:
+        """A sandbox of this config that was begun before and lives, if there is one."""
+        lease = next((lease for lease in self._ready if lease.config == config), None)
+        if lease is None or self._ahead is None:
+            return None
+        self._ready.remove(lease)
+        lease.adopt(self._phases)
+        try:
+            await lease.open(self._tasks)
+            if await lease.answers():
+                self._ahead.use(lease)
+                return lease
+            self.note("a sandbox that was made ready was lost before it was needed; another one took its place")
+        except HostError as error:
+            self.note(f"a sandbox could not be made ready before it was needed: {described(error)}")
+        except BaseException:
+            await self._unused(lease)
+            raise
+        await self._unused(lease)
+        return None
+
+    async def _unused(self, lease: Lease) -> None:
+        lease.drop()
+        await lease.close()
+        self._tell_unreleased(lease)
+        if self._ahead is not None:
+            self._ahead.use(lease)
 
     async def _end(self, lease: Lease) -> None:
         await lease.close()

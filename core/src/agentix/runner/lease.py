@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
 
 _BESIDES_BUILDING_S = 60.0
+_ANSWER_S = 5.0
 _GRACE_S = 1.0
 """How much longer than its limit a session may take to end by itself."""
 
@@ -31,10 +32,10 @@ class Lease:
     """
 
     def __init__(self, provider: SandboxProvider, config: SandboxConfig, phases: Phases) -> None:
+        self.config = config
         self.sandbox: Sandbox | None = None
         self.unreleased: tuple[str, str] | None = None
         """Id of a sandbox that may still exist, and why."""
-        self._config = config
         self._provider = provider
         self._phases = phases
         self._failure: TrialError | None = None
@@ -42,8 +43,12 @@ class Lease:
         self._opened: anyio.Event | None = anyio.Event()
         self._closing = anyio.Event()
         self._closed: anyio.Event | None = None
+        self._given = False
+        """Whether a task was asked to hold it."""
+        self._adopted = False
         self._begun = False
         self._over = False
+        self._started = 0.0
         self._scope = anyio.CancelScope()
         self._left: float | None = None
 
@@ -52,16 +57,50 @@ class Lease:
         """Whether the sandbox was not lost."""
         return self.sandbox is None or self.sandbox.alive
 
+    def begin(self, tasks: TaskGroup) -> None:
+        """Begin to create the sandbox, without waiting for it."""
+        if not self._given:
+            self._given = True
+            tasks.start_soon(self._hold, name="agentix.sandbox")
+
+    def adopt(self, phases: Phases) -> None:
+        """Count its time from now on in another attempt, which it was made ready for."""
+        self._phases = phases
+        self._adopted = True
+        self._started = time.perf_counter()
+        phases.begin("create")
+
+    def drop(self) -> None:
+        """Begin to end it, also where it is still being created; `close` waits for that."""
+        self._closing.set()
+        if self.sandbox is None:
+            self._over = self._over or not self._given
+            self._scope.cancel()
+
+    async def answers(self) -> bool:
+        """Whether a sandbox that was open for a while can still be used."""
+        sandbox = self.sandbox
+        if sandbox is None or not sandbox.alive:
+            return False
+        if sandbox.untouched:
+            return True
+        with anyio.move_on_after(_ANSWER_S):
+            try:
+                return await sandbox.exists("/")
+            except (HostError, OSError):
+                return False
+        return False
+
     async def open(self, tasks: TaskGroup) -> Sandbox:
-        """Create the sandbox.
+        """Create the sandbox, or wait until it is there.
 
         Raises:
             TrialError: It could not be created, or not in time.
         """
-        tasks.start_soon(self._hold, name="agentix.sandbox")
+        self.begin(tasks)
         try:
-            assert self._opened is not None
-            await self._opened.wait()
+            if self._opened is not None:
+                await self._opened.wait()
         except BaseException:
             # An event loop that ends cancels every task, also one that has not begun and then never will.
             self._over = self._over or not self._begun
@@ -89,8 +128,8 @@ class Lease:
         if self._over:
             return
         self._begun = True
-        started = time.perf_counter()
-        config = self._config
+        self._started = self._started or time.perf_counter()
+        config = self.config
         builds = isinstance(config.image, ImageBuild)
         create_s = self._phases.limit("create", task_s=config.build_timeout_s if builds else None)
         if builds and create_s is not None:
@@ -98,7 +137,8 @@ class Lease:
             config = config.model_copy(update={"build_timeout_s": create_s})
             create_s += _BESIDES_BUILDING_S
         teardown_s = self._phases.limit("teardown") or self._phases.limits.teardown_s
-        self._phases.begin("create")
+        if not self._adopted:
+            self._phases.begin("create")
         scope = self._scope
         if create_s is not None:
             scope.deadline = anyio.current_time() + create_s
@@ -109,7 +149,7 @@ class Lease:
                     if not scope.cancel_called:
                         scope.deadline = math.inf
                         sandbox.teardown_s = teardown_s
-                        self._phases.add("create", time.perf_counter() - started)
+                        self._phases.add("create", time.perf_counter() - self._started)
                         self.sandbox = sandbox
                         self._is_open()
                         await self._stay(scope, teardown_s)
@@ -121,7 +161,7 @@ class Lease:
             elif not ended:
                 self.unreleased = (self.sandbox.id, f"teardown exceeded its limit of {teardown_s:g} s")
         except TrialError as error:
-            self._ended_with(error, started)
+            self._ended_with(error)
         finally:
             if self._left is not None:
                 self._phases.add("teardown", time.perf_counter() - self._left)
@@ -143,12 +183,12 @@ class Lease:
             scope.shield = True
             scope.deadline = anyio.current_time() + teardown_s + _GRACE_S
 
-    def _ended_with(self, error: TrialError, started: float) -> None:
+    def _ended_with(self, error: TrialError) -> None:
         if self.sandbox is not None:
             if not isinstance(error, SandboxGone):
                 self.unreleased = (self.sandbox.id, described(error))
             return
-        self._phases.add("create", time.perf_counter() - started)
+        self._phases.add("create", time.perf_counter() - self._started)
         error.boundary = error.boundary or "sandbox"
         self._failure = error
         origin: BaseException | None = error

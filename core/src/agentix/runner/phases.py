@@ -47,6 +47,12 @@ class Phases:
         self._explicit = frozenset[str]() if run is None else run.model_fields_set
         self._rules = rules or {}
 
+    def apart(self) -> Phases:
+        """The same limits with timings of their own, for what is done besides."""
+        other = Phases(rules=self._rules)
+        other.limits, other._explicit = self.limits, self._explicit
+        return other
+
     def limit(self, phase: Phase, *, task_s: float | None = None) -> float | None:
         """Seconds that a phase may take, or `None` without a limit.
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
 from anyio.abc import TaskGroup
 
 from agentix.models import Rollout, Trial
+from agentix.runner.ahead import Ahead
 from agentix.runner.attempts import run_trial
 from agentix.runner.breaker import Breaker
 from agentix.runner.pacing import Pacer
 from agentix.runner.setting import Setting
+from agentix.runner.upcoming import Upcoming
 
 _PACED_FROM = 100
 """From so many trials at once on, their own work can hold up the event loop."""
@@ -32,7 +34,10 @@ class Pool:
         self.stopped: str | None = None
         """Why no more trials were started before all had been."""
         self._setting = setting
-        self._trials: Iterator[Trial] | None = iter(trials)
+        self.unreleased: tuple[str, ...] = ()
+        """Sandboxes that were made ready, used by no trial, and could not be deleted."""
+        self._upcoming = Upcoming(trials)
+        self._ahead: Ahead | None = None
         self._deliver = deliver
         self._breaker = Breaker(setting.stop_after)
         self._error: Exception | None = None
@@ -44,7 +49,7 @@ class Pool:
         """Start no more trials; those that run go on to their end."""
         if self.stopped is None:
             self.stopped = reason
-        self._trials = None
+        self._end_pulling()
 
     async def run(self) -> None:
         """Run all trials.
@@ -59,21 +64,24 @@ class Pool:
             if self._pacer is not None:
                 tasks.start_soon(self._pacer.run)
             self._workers = 1
-            tasks.start_soon(self._work, tasks, name="agentix.worker")
+            self._ahead = ahead = Ahead(self._setting, self._upcoming.look, tasks)
+            tasks.start_soon(self._work, tasks, ahead, name="agentix.worker")
             await self._done.wait()
+            await ahead.drain()
+            self.unreleased = tuple(ahead.unreleased)
             await self._setting.feed.delivered()
             tasks.cancel_scope.cancel()
         if self._error is not None:
             raise self._error
 
-    async def _work(self, tasks: TaskGroup) -> None:
+    async def _work(self, tasks: TaskGroup, ahead: Ahead) -> None:
         try:
             while (trial := await self._next()) is not None:
                 # Each worker starts the next one, so that thousands do not all start in one turn of the loop.
-                if self._workers < self._setting.n_concurrent and self._trials is not None:
+                if self._workers < self._setting.n_concurrent and self._upcoming.more:
                     self._workers += 1
-                    tasks.start_soon(self._work, tasks, name="agentix.worker")
-                rollout = await run_trial(self._setting, trial, tasks)
+                    tasks.start_soon(self._work, tasks, ahead, name="agentix.worker")
+                rollout = await run_trial(self._setting, trial, tasks, ahead)
                 reason = self._breaker.reason(rollout)
                 if reason is not None:
                     self.stop(reason)
@@ -90,12 +98,8 @@ class Pool:
     async def _next(self) -> Trial | None:
         if self._pacer is not None:
             await self._pacer.admitted()
-        if self._trials is None:
-            return None
         try:
-            return next(self._trials)
-        except StopIteration:
-            self._trials = None
+            return self._upcoming.take()
         except Exception as exc:
             self._fail(exc)
         return None
@@ -103,4 +107,9 @@ class Pool:
     def _fail(self, exc: Exception) -> None:
         if self._error is None:
             self._error = exc
-        self._trials = None
+        self._end_pulling()
+
+    def _end_pulling(self) -> None:
+        self._upcoming.end()
+        if self._ahead is not None:
+            self._ahead.stop()

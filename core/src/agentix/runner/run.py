@@ -29,6 +29,7 @@ class SharedOptions(TypedDict, total=False):
 
     bundle: str | None
     n_concurrent: int
+    prepare_ahead: int | None
     limits: Limits | None
     timeouts: Mapping[Phase, TimeoutRule] | None
     max_attempts: int
@@ -55,6 +56,7 @@ async def run_rollouts(
     bundle: str | None = None,
     model: str | None = None,
     n_concurrent: int = 8,
+    prepare_ahead: int | None = None,
     trials: int = 1,
     limits: Limits | None = None,
     timeouts: Mapping[Phase, TimeoutRule] | None = None,
@@ -78,6 +80,9 @@ async def run_rollouts(
             of an exported one.
         model: Handed to the agent.
         n_concurrent: How many trials run at once, 8 by default.
+        prepare_ahead: How many sandboxes are made ready at a time for the next trials, and for scoring while agents
+            work; 0 for none. By default a quarter of `n_concurrent`, at least 1, where the provider says that
+            creating takes long, else 0.
         trials: How many of each instance, 1 by default.
         limits: Win over the dataset's own limits where given explicitly.
         timeouts: How each phase's limit is changed, the instance's own limit included.
@@ -105,6 +110,7 @@ async def run_rollouts(
         provider=provider,
         bundle=bundle,
         n_concurrent=n_concurrent,
+        prepare_ahead=prepare_ahead,
         limits=limits,
         timeouts=timeouts,
         max_attempts=max_attempts,

@@ -38,6 +38,7 @@ class Setting:
         provider: SandboxProvider,
         bundle: str | None = None,
         n_concurrent: int = 8,
+        prepare_ahead: int | None = None,
         limits: Limits | None = None,
         timeouts: Mapping[Phase, TimeoutRule] | None = None,
         max_attempts: int = 1,
@@ -51,6 +52,7 @@ class Setting:
         self.bundle = bundle
         self.roles = Roles(dataset, agent, provider)
         self.n_concurrent = at_least_one(n_concurrent, "n_concurrent")
+        self.prepare_ahead = _ahead(prepare_ahead, provider=provider, n_concurrent=n_concurrent)
         self.max_attempts = at_least_one(max_attempts, "max_attempts")
         self.stop_after = None if stop_after is None else at_least_one(stop_after, "stop_after")
         self.limits = limits
@@ -107,6 +109,14 @@ def at_least_one(value: int, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{value!r} is not a whole number from 1", where=where)
     return value
+
+
+def _ahead(value: int | None, *, provider: SandboxProvider, n_concurrent: int) -> int:
+    """How many sandboxes may be made ready before they are needed."""
+    if value is None:
+        # Where creating a sandbox costs next to nothing, one that is ready only costs memory.
+        return max(1, n_concurrent // 4) if getattr(provider, "prepares_ahead", False) is True else 0
+    return 0 if value == 0 and not isinstance(value, bool) else at_least_one(value, "prepare_ahead")
 
 
 def _retried(code: FailureCode | str) -> FailureCode:

@@ -35,6 +35,11 @@ class RolloutStream:
         """Why the run ended before all its trials had started; `None` where it did not."""
         return None if self._running is None else self._running.pool.stopped
 
+    @property
+    def unreleased(self) -> tuple[str, ...]:
+        """When the run has ended: ids of sandboxes that no trial used and that could not be deleted."""
+        return () if self._running is None else self._running.pool.unreleased
+
     def stop(self, reason: str) -> None:
         """Start no more trials; those that run go on to their end."""
         self._start().pool.stop(reason)

@@ -1,0 +1,178 @@
+"""Sandboxes and images made ready before they are needed, within a budget of their own."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agentix.errors import AgentixError
+from agentix.interfaces import Prefetches
+from agentix.models import SandboxConfig, Trial
+from agentix.runner.lease import Lease
+from agentix.runner.phases import Phases
+
+if TYPE_CHECKING:
+    from agentix.runner.setting import Setting
+
+_LOG = logging.getLogger("agentix.runner")
+_SCANNED = 64
+"""How many trials ahead images are looked for: several trials of one instance need one image."""
+_IMMUTABLE = frozenset({str, int, float, bool, bytes})
+
+Upcoming = Callable[[int], Sequence[Trial]]
+
+
+class Ahead:
+    """Uses what the machine can spare while trials run for those that come next.
+
+    A sandbox is made for one trial, whose labels it carries, and given to that one only. One that fails or dies
+    before it is needed is told to the trial that it was made for, and to nobody else.
+
+    Args:
+        setting: What the trials share; its `prepare_ahead` sandboxes exist at most that nobody uses yet.
+        upcoming: Gives the next so many trials that have not started, without taking them.
+        tasks: Where sandboxes are held.
+    """
+
+    def __init__(self, setting: Setting, upcoming: Upcoming, tasks: TaskGroup) -> None:
+        self.unreleased: list[str] = []
+        """Ids of sandboxes that nobody used and that could not be deleted."""
+        self._setting = setting
+        self._budget = setting.prepare_ahead
+        self._upcoming = upcoming
+        self._tasks = tasks
+        self._unused: set[Lease] = set()
+        self._next: dict[str, Lease] = {}
+        self._stopped = False
+        provider = setting.roles.provider
+        self._prefetches = provider if self._budget and isinstance(provider, Prefetches) else None
+        self._images: set[bytes] = set()
+        self._scanned_to = -1
+        self._fetching: set[anyio.CancelScope] = set()
+
+    def look(self) -> None:
+        """Give what is left of the budget to the next trials."""
+        if self._stopped or not self._budget:
+            return
+        for trial in self._upcoming(self._budget):
+            if trial.trial_id in self._next:
+                continue
+            if len(self._unused) >= self._budget:
+                break
+            config = self._config(trial)
+            if config is None:
+                continue
+            lease = self.begin(config, self._phases(trial))
+            if lease is not None:
+                self._next[trial.trial_id] = lease
+        self._prefetch()
+
+    def begin(self, config: SandboxConfig, phases: Phases) -> Lease | None:
+        """Begin to make a sandbox, if the budget has room; `use` ends its being counted."""
+        if self._stopped or len(self._unused) >= self._budget:
+            return None
+        lease = Lease(self._setting.roles.provider, config, phases)
+        self._unused.add(lease)
+        lease.begin(self._tasks)
+        return lease
+
+    def take(self, trial: Trial) -> Lease | None:
+        """The sandbox that was begun for a trial, once."""
+        return self._next.pop(trial.trial_id, None)
+
+    def use(self, lease: Lease) -> None:
+        """A sandbox is in use, or was ended: another may be made ahead."""
+        self._unused.discard(lease)
+        self.look()
+
+    def stop(self) -> None:
+        """Begin to end everything that no trial has taken."""
+        self._stopped = True
+        for scope in self._fetching:
+            scope.cancel()
+        for lease in self._next.values():
+            lease.drop()
+
+    async def drain(self) -> None:
+        """End everything that no trial has taken; returns when it is gone."""
+        self.stop()
+        for lease in self._next.values():
+            await lease.close()
+            if lease.unreleased is not None:
+                sandbox_id, why = lease.unreleased
+                self.unreleased.append(sandbox_id)
+                _LOG.warning("sandbox %s, which nobody used, could not be deleted: %s", sandbox_id, why)
+        self._next.clear()
+
+    def _config(self, trial: Trial) -> SandboxConfig | None:
+        # Whatever is wrong with the trial is found again, and told, when its turn comes.
+        try:
+            return completed(self._setting.roles.config(own_copy(trial)), trial, bundle=self._setting.bundle)
+        except Exception:
+            return None
+
+    def _phases(self, trial: Trial) -> Phases:
+        try:
+            limits = self._setting.roles.limits(own_copy(trial))
+        except Exception:
+            limits = None
+        return Phases(task=limits, run=self._setting.limits, rules=self._setting.timeouts)
+
+    def _prefetch(self) -> None:
+        if self._prefetches is None:
+            return
+        for trial in self._upcoming(_SCANNED):
+            if len(self._fetching) >= self._budget:
+                return
+            if trial.position <= self._scanned_to:
+                continue
+            self._scanned_to = trial.position
+            config = None if trial.trial_id in self._next else self._config(trial)
+            if config is None or (config.image is None and config.compose is None):
+                continue
+            wanted = config.model_dump_json(include={"image", "platform", "compose"})
+            key = hashlib.blake2b(wanted.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+            if key in self._images:
+                continue
+            self._images.add(key)
+            scope = anyio.CancelScope()
+            self._fetching.add(scope)
+            self._tasks.start_soon(self._fetch, config, scope, name="agentix.prefetch")
+
+    async def _fetch(self, config: SandboxConfig, scope: anyio.CancelScope) -> None:
+        assert self._prefetches is not None
+        try:
+            with scope:
+                try:
+                    await self._prefetches.prefetch(config)
+                except AgentixError as error:
+                    _LOG.info("an image was not had ahead of need: %s", error)
+                except Exception:
+                    _LOG.warning("the provider failed to get an image ahead of need", exc_info=True)
+        finally:
+            self._fetching.discard(scope)
+        if not scope.cancel_called:
+            self._prefetch()
+
+
+def completed(config: SandboxConfig, trial: Trial, *, bundle: str | None) -> SandboxConfig:
+    """What a dataset asks for, with the labels of the trial and the run's bundle."""
+    return config.model_copy(
+        update={"labels": {**config.labels, **trial.labels}, "bundle": bundle or config.bundle},
+    )
+
+
+def own_copy(trial: Trial) -> dict[str, Any]:
+    """The instance, so that what one attempt does to it is not seen by another."""
+    if all(value is None or type(value) in _IMMUTABLE for value in trial.instance.values()):
+        return dict(trial.instance)
+    try:
+        return copy.deepcopy(dict(trial.instance))
+    except Exception:
+        return dict(trial.instance)
