@@ -1,3 +1,6 @@
 """Where cases come from, which bytes they are, and the snapshots that are run."""
 
-__all__: list[str] = []
+from agentix.plugins.experiments.cases.resolving import resolve
+from agentix.plugins.experiments.cases.snapshots import is_intact, with_case
+
+__all__ = ["is_intact", "resolve", "with_case"]

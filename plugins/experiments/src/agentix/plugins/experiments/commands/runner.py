@@ -49,6 +49,11 @@ class CommandRunner:
         self._private: Path | None = None
         self._context: AbstractAsyncContextManager[None] | None = None
 
+    @property
+    def path(self) -> str | None:
+        """Where programs are looked for."""
+        return self._host_env.get("PATH")
+
     async def __aenter__(self) -> CommandRunner:
         self._context = self._running()
         await self._context.__aenter__()

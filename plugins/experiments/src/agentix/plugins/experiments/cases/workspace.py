@@ -1,0 +1,59 @@
+"""A directory for what is half done: its own process uses it, and whoever comes later removes it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+_PREFIX = ".partial-"
+
+
+@contextmanager
+def workspace(parent: Path) -> Iterator[Path]:
+    """A new directory below another, removed at the end; those that a killed process has left there are removed too."""
+    parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(parent)
+    path = parent / f"{_PREFIX}{uuid4().hex}"
+    descriptor = _locked(path)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    while True:
+        path.mkdir(mode=0o700)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # It ends with the process, however that ends.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Somebody may have taken it for abandoned before it was locked.
+            with suppress(FileNotFoundError):
+                if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                    return descriptor
+        except BlockingIOError:
+            pass
+        os.close(descriptor)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for path in parent.glob(f"{_PREFIX}*"):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(descriptor)
