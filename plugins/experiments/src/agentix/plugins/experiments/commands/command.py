@@ -102,9 +102,7 @@ def commands_of(submission: Submission) -> dict[str, Command]:
     """The configured commands of an experiment file, by name."""
     document = submission.commands
     return {
-        name: Command.of(
-            name, spec, origin=document.files.get(name, submission.path), timeout_s=document.timeout
-        )
+        name: Command.of(name, spec, origin=document.files.get(name, submission.path), timeout_s=document.timeout)
         for name, spec in document.commands.items()
     }
 

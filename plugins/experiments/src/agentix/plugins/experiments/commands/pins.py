@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentix.api import UsageError
-from agentix.plugins.experiments.commands.command import SHELL, Command
+from agentix.plugins.experiments.commands.command import SHELL, Command, commands_of
+from agentix.plugins.experiments.documents import Problem, Submission, problem
+from agentix.plugins.experiments.documents.paths import path_text
 
 
 class CommandRefused(UsageError):
@@ -45,6 +47,12 @@ def check_commands(
         elif name in used and (missing := _missing(command)) is not None:
             problems.append(CommandProblem(command=name, key=command.form, message=missing))
     return tuple(problems)
+
+
+def command_problems(submission: Submission, *, names: Iterable[str] | None = None) -> tuple[Problem, ...]:
+    """The same as `check_commands`, of a submission's commands and with their places in it."""
+    found = check_commands(commands_of(submission), names=names)
+    return tuple(problem(submission, path_text(("commands", p.command, p.key)), p.message) for p in found)
 
 
 def check_pins(commands: Mapping[str, Command]) -> None:
