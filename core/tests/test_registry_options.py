@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agentix.errors import ConfigError
-from agentix.registry import parse_pairs
+from agentix.registry import options_schema, parse_pairs
 from agentix.registry.options import configure
 
 
@@ -157,3 +157,20 @@ def test_no_text_makes_it_fail_otherwise(options: dict[str, object]) -> None:
         config(options)
     except ConfigError as exc:
         assert str(exc).startswith("--agent-opt ")
+
+
+class Inner(BaseModel):
+    width: int = 1
+    """How wide."""
+
+
+class Outer(BaseModel):
+    inputs: dict[str, Any] = Field(default_factory=dict, validation_alias="with")
+    """Given as `with`."""
+    inner: list[Inner] | None = None
+
+
+def test_the_schema_describes_nested_options_and_those_that_have_another_name_outside() -> None:
+    schema = options_schema(Outer)
+    assert schema["properties"]["with"]["description"] == "Given as `with`."
+    assert schema["$defs"]["Inner"]["properties"]["width"]["description"] == "How wide."

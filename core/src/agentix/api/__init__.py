@@ -82,8 +82,11 @@ if TYPE_CHECKING:
         HasMcpServers,
         HasReference,
         HasVersion,
+        KeepsImages,
+        KeptImage,
         Prepares,
         Probe,
+        PrunedImages,
         Receipt,
         Reports,
         RolloutContext,
@@ -147,6 +150,7 @@ if TYPE_CHECKING:
         PLUGIN_API,
         PluginInfo,
         load,
+        options_schema,
         parse_pairs,
     )
     from agentix.registry import (
@@ -360,6 +364,7 @@ __all__ = [
     "list_plugins",
     "load",
     "load_run",
+    "options_schema",
     "parse_pairs",
     "plugin_label",
     "prune_cache",

@@ -12,6 +12,7 @@ from agentix.registry.kinds import KINDS, PLUGIN_API, AnyKind, Kind
 from agentix.registry.loading import load
 from agentix.registry.pairs import parse_pairs
 from agentix.registry.resolving import find, nearest
+from agentix.registry.schema import options_schema
 from agentix.registry.snapshot import snapshot
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "label_of",
     "load",
     "nearest",
+    "options_schema",
     "parse_pairs",
     "plugins",
     "snapshot",
