@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agentix.api import AgentixError, Scope, StepContext, StepOutcome
-from agentix.plugins.experiments.steps.templates import variables
+from agentix.plugins.experiments.steps.templates import VARIABLES, variables
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import Command, CommandRunner
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 _MESSAGE = 2000
 LOG = "command.log"
+
+FIX_VARIABLES = ("REJECTION", "REJECTED_BY", "ATTEMPT")
+"""What a repair gets beside the variables of a per-case step."""
 
 
 class TryLater(AgentixError):
@@ -32,7 +36,7 @@ async def run_command_step(
     inputs: Mapping[str, Any],
     *,
     runner: CommandRunner,
-    secrets: Collection[str] = (),
+    secrets: Mapping[str, str] = MappingProxyType({}),
 ) -> StepOutcome:
     """Run a command on one unit.
 
@@ -44,7 +48,7 @@ async def run_command_step(
         ctx: The unit.
         inputs: The step's `with`, templates filled in.
         runner: Runs it.
-        secrets: Values that its log must not show.
+        secrets: Variables that it gets too, and whose values its log must not show.
 
     Raises:
         TryLater: It asks for that.
@@ -53,20 +57,20 @@ async def run_command_step(
     result = await runner.run(
         command,
         variables=environment(ctx, inputs),
-        template=template(ctx, inputs),
+        template=variables(ctx),
         cwd=ctx.work_dir,
         log=ctx.work_dir / LOG,
         secrets=secrets,
     )
-    text = _last(result.stderr, result.stdout)
+    said = _last(result.stderr, result.stdout)
     if result.timed_out:
-        raise CommandLost(_joined(f"took longer than {result.seconds:.0f} s and was killed", text))
-    if result.signal is not None or result.exit_code is None:
-        raise CommandLost(_joined(f"was ended by signal {result.signal}", text))
+        raise CommandLost(_joined(f"took longer than {result.seconds:.0f} s and was killed", said))
+    if result.signal is not None:
+        raise CommandLost(_joined(f"was ended by {result.signal}", said))
     if result.try_later:
-        raise TryLater(_joined("asks to be tried again later (exit status 75)", text))
+        raise TryLater(_joined("asks to be tried again later (exit status 75)", said))
     passed = result.exit_code == 0
-    message = _last(result.stdout) if passed else text or f"exit status {result.exit_code}"
+    message = _last(result.stdout) if passed else said or f"exit status {result.exit_code}"
     return StepOutcome(ok=passed, message=message, outputs={"exit_code": result.exit_code})
 
 
@@ -98,10 +102,13 @@ def environment(ctx: StepContext, inputs: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def template(ctx: StepContext, inputs: Mapping[str, Any]) -> dict[str, str]:
-    """The same as `{{.CamelCase}}` variables of an argument list."""
-    named = {camel_case(name): value for name, value in environment(ctx, inputs).items()}
-    return named | variables(ctx)
+def names_of(scope: Scope, inputs: Mapping[str, Any]) -> frozenset[str]:
+    """What the words of a command may name in a scope."""
+    found = {upper_snake(key) for key in inputs} | {n for n, scopes in VARIABLES.items() if scope in scopes}
+    found |= {"EXPERIMENT", "RUN_ID", "RUN_DIR", "WORK_DIR", "OUT_DIR", "LOCAL_PATH", "KEY"}
+    if scope is not Scope.PER_EXPERIMENT:
+        found |= {"CASE_DIR", "CASE_NAME", "CASE_LABEL", "CASE_SHA"}
+    return frozenset(found | ({"TRIAL_ID"} if scope is Scope.PER_TRIAL else set()))
 
 
 def text(value: Any) -> str:
@@ -115,17 +122,8 @@ def upper_snake(key: str) -> str:
     return f"_{name}" if name[:1].isdigit() else name
 
 
-def camel_case(name: str) -> str:
-    """`CASE_DIR` as `CaseDir`; `ID` stays as it is."""
-    return "".join(part if part == "ID" else part.capitalize() for part in name.split("_"))
-
-
-def _last(*outputs: Any) -> str:
-    for output in outputs:
-        found = output.decode("utf-8", "replace") if isinstance(output, bytes) else str(output)
-        if found.strip():
-            return found.strip()[-_MESSAGE:]
-    return ""
+def _last(*outputs: str) -> str:
+    return next((output.strip()[-_MESSAGE:] for output in outputs if output.strip()), "")
 
 
 def _joined(said: str, more: str) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from agentix.api import AgentixError, Executes, Reports, Scope, Step, list_plugins, load, plugin_label, slug
-from agentix.plugins.experiments.documents.models import Pipeline, StepSpec
+from agentix.api import AgentixError, Executes, Reports, Scope, Step, UsageError, list_plugins, load, plugin_label, slug
+from agentix.plugins.experiments.documents import Pipeline, StepSpec, nearest
+from agentix.plugins.experiments.steps.command_step import FIX_VARIABLES, names_of
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
-from agentix.plugins.experiments.steps.templates import VARIABLES, example, fill, names
+from agentix.plugins.experiments.steps.templates import VARIABLES, example, fill, named, scopes_of
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import Command
@@ -62,6 +63,7 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
     """Find every step, and gather what is wrong with any of them."""
     problems: list[StepProblem] = []
     notices: list[str] = []
+    unused = set(pipeline.inputs)
     found: dict[Scope, list[ResolvedStep]] = {scope: [] for scope in Scope}
     executor: ResolvedStep | None = None
     for scope in Scope:
@@ -73,14 +75,26 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
                 problems += [] if first else [StepProblem(path=f"{path}.uses", message=_NOT_FIRST.format(spec.uses))]
                 continue
             try:
-                step = resolve_step(spec, scope, commands, path=path, key=key, first=first, notices=notices)
+                step = resolve_step(
+                    spec,
+                    scope,
+                    commands,
+                    path=path,
+                    key=key,
+                    first=first,
+                    notices=notices,
+                    defaults=pipeline.inputs,
+                )
             except StepRefused as error:
                 problems += error.problems
+                unused.clear()  # it may be the one that takes them
                 continue
+            unused -= set(step.given)
             if first and step.executes:
                 executor = step
             else:
                 found[scope].append(step)
+    problems += [StepProblem(path=f"pipeline.with.{name}", message="no step takes this input") for name in unused]
     return ResolvedPipeline(
         per_case=tuple(found[Scope.PER_CASE]),
         per_trial=tuple(found[Scope.PER_TRIAL]),
@@ -105,6 +119,7 @@ def resolve_step(
     key: str | None = None,
     first: bool = False,
     notices: list[str] | None = None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> ResolvedStep:
     """Find what a step uses and check its inputs.
 
@@ -119,6 +134,7 @@ def resolve_step(
         key: Name of its directories; from its label by default.
         first: Whether it is the first per-trial step, and so may run the trial.
         notices: Where to say what the user should know.
+        defaults: Inputs that it gets where it takes them and its own do not say otherwise.
 
     Raises:
         StepRefused: With everything that is wrong with it.
@@ -145,8 +161,12 @@ def resolve_step(
             notices.append(f"{where}: the configured command {spec.uses} runs the trials, not the installed {plugin}")
         step, plugin, executes = None, f"the command {spec.uses}", True
     problems = [*_use_problems(spec, scope, where, commands, step=step, executes=executes, first=first)]
-    given = dict(spec.inputs)
+    given = {**_taken(defaults, step, executes=executes), **spec.inputs}
     problems += _template_problems(given, scope, where)
+    if step is None and command is not None and not executes:
+        problems += _word_problems(command, names_of(scope, given))
+    if scope is Scope.PER_CASE and spec.fix is not None and spec.fix in commands:
+        problems += _word_problems(commands[spec.fix], {*names_of(scope, {}), *FIX_VARIABLES})
     if step is not None and not problems:
         problems += _input_problems(step, fill(given, example(scope)), where)
     if problems:
@@ -166,10 +186,12 @@ def resolve_step(
     )
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant."""
-    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+def _taken(defaults: Mapping[str, Any], step: Step | None, *, executes: bool) -> dict[str, Any]:
+    """The defaults that are for a step; a command takes all, but what runs the trial is told by its own inputs only."""
+    if step is None:
+        return {} if executes else dict(defaults)
+    known = {key for name, info in step.Inputs.model_fields.items() for key in (name, info.alias) if key}
+    return {key: value for key, value in defaults.items() if key in known}
 
 
 def _installed(name: str) -> bool:
@@ -185,14 +207,9 @@ def _load(name: str, where: str) -> tuple[Step, str]:
     try:
         step = load("step", name, where=f"{where}.uses")
     except AgentixError as error:
-        raise StepRefused(
-            [StepProblem(path=f"{where}.uses", message=_after(error.message, f"{where}.uses: "))]
-        ) from error
+        message = str(error).removeprefix(f"{where}.uses: ")
+        raise StepRefused([StepProblem(path=f"{where}.uses", message=message)]) from error
     return step, plugin_label(step)
-
-
-def _after(text: str, prefix: str) -> str:
-    return text.removeprefix(prefix)
 
 
 def _use_problems(
@@ -230,20 +247,24 @@ def _use_problems(
 
 
 def _template_problems(given: Mapping[str, Any], scope: Scope, where: str) -> Iterator[StepProblem]:
-    for path, name in names(given):
-        scopes = VARIABLES.get(name)
+    for path, template in named(given):
+        scopes = scopes_of(template)
         if scopes is None:
-            meant = nearest(name.strip("{}"), VARIABLES)
+            meant = nearest(template.strip("{}. "), VARIABLES)
             yield StepProblem(
                 path=f"{where}.with.{path}",
-                message=f"there is no variable {name if name.startswith('{') else '{{.' + name + '}}'}; "
-                f"there are {', '.join(VARIABLES)}",
+                message=f"there is no variable {template}; there are {', '.join(VARIABLES)}",
                 near="{{." + meant + "}}" if meant else None,
             )
         elif scope not in scopes:
-            yield StepProblem(
-                path=f"{where}.with.{path}", message=f"{{{{.{name}}}}} has no value in a {scope.value} step"
-            )
+            yield StepProblem(path=f"{where}.with.{path}", message=f"{template} has no value in a {scope.value} step")
+
+
+def _word_problems(command: Command, names: Iterable[str]) -> Iterator[StepProblem]:
+    try:
+        command.arguments(dict.fromkeys(names, ""))
+    except UsageError as error:
+        yield StepProblem(path=f"commands.{command.name}.{command.form}", message=str(error))
 
 
 def _input_problems(step: Step, given: Mapping[str, Any], where: str) -> Iterator[StepProblem]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -66,7 +67,7 @@ async def run_step(
     ctx: StepContext,
     *,
     runner: CommandRunner | None = None,
-    secrets: Collection[str] = (),
+    secrets: Mapping[str, str] = MappingProxyType({}),
     backoff: Callable[[int], float] = exponential,
 ) -> StepResult:
     """Run a step; what it raises is data, and cancellation goes through.
@@ -78,7 +79,7 @@ async def run_step(
         resolved: The step.
         ctx: The unit; its work directory exists.
         runner: Runs configured commands.
-        secrets: Values that logs of commands must not show.
+        secrets: Variables that configured commands get too, and whose values no log shows.
         backoff: Seconds to wait before the n-th retry.
     """
     started = time.monotonic()
@@ -100,7 +101,7 @@ async def run_step(
 
 
 async def _run(
-    resolved: ResolvedStep, ctx: StepContext, *, runner: CommandRunner | None, secrets: Collection[str]
+    resolved: ResolvedStep, ctx: StepContext, *, runner: CommandRunner | None, secrets: Mapping[str, str]
 ) -> StepOutcome:
     inputs = resolved.inputs(ctx)
     if resolved.step is not None:

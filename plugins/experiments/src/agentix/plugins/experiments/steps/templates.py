@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentix.api import Scope, StepContext, slug
-
-# One without its dot is a mistake that would otherwise end up in the name of a file.
-_VARIABLE = re.compile(r"\{\{\s*(\.?[\w.]*)\s*\}\}")
+from agentix.plugins.experiments.commands.template import render, variables_of
 
 VARIABLES: Mapping[str, frozenset[Scope]] = {
     "Experiment": frozenset(Scope),
@@ -47,10 +44,10 @@ def fill(value: Any, values: Mapping[str, str]) -> Any:
     """The same value with every template in it filled in; keys of mappings are left alone.
 
     Raises:
-        KeyError: A template names a variable without a value.
+        UsageError: A template names a variable without a value.
     """
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: values[_named(match[1])], value)
+        return render(value, values, where="an input")
     if isinstance(value, Mapping):
         return {key: fill(item, values) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -58,22 +55,24 @@ def fill(value: Any, values: Mapping[str, str]) -> Any:
     return value
 
 
-def names(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every variable that is named somewhere in a value: where, and which."""
+def named(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every template somewhere in a value: where, and as it is written."""
     if isinstance(value, str):
-        yield from ((path, _named(match[1])) for match in _VARIABLE.finditer(value))
+        yield from ((path, template) for template in variables_of(value))
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from names(item, f"{path}.{key}" if path else str(key))
+            yield from named(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            yield from names(item, f"{path}[{number}]")
+            yield from named(item, f"{path}[{number}]")
+
+
+def scopes_of(template: str) -> frozenset[Scope] | None:
+    """For which units a template has a value; `None` where it names no variable."""
+    inner = template.strip("{} \t")
+    return VARIABLES.get(inner[1:]) if inner.startswith(".") else None
 
 
 def example(scope: Scope) -> dict[str, str]:
     """Values to check inputs with before there is a unit."""
     return {name: f"{slug(name)}-example" for name, scopes in VARIABLES.items() if scope in scopes}
-
-
-def _named(text: str) -> str:
-    return text[1:] if text.startswith(".") else f"{{{{{text}}}}}"
