@@ -54,7 +54,9 @@ class AgentNumbers:
     summary: Summary = field(default_factory=Summary)
     cases: dict[str, CaseTrials] = field(default_factory=dict)
     dropped: int = 0
-    """Trials that are measured and not published."""
+    """Trials of which nothing is published."""
+    shipped: int = 0
+    """Measured trials that may be published."""
 
     @property
     def name(self) -> str:
@@ -65,6 +67,7 @@ class AgentNumbers:
         """Count one more record."""
         self.summary.add(record)
         self.dropped += record.dropped
+        self.shipped += record.measured and not record.dropped
         if bucket(record) != "infra_failure":
             trials = self.cases.setdefault(record.case, CaseTrials())
             trials.rewards.append(record.reward or 0.0)

@@ -86,7 +86,14 @@ def known(value: float | None, unknown: int, form: str) -> str:
 def pass_k(numbers: RunNumbers) -> list[list[str]]:
     """Rows of agent, model, k, pass@k, pass^k and cases; empty where no case ran repeatedly."""
     return [
-        [row.agent, row.llm_spec or "-", str(p.k), number(p.pass_at_k), number(p.pass_hat_k), str(p.cases)]
+        [
+            row.agent,
+            row.llm_spec or "-",
+            str(p.k),
+            number(p.pass_at_k),
+            number(p.pass_hat_k),
+            f"{p.cases}/{len(row.cases)}",
+        ]
         for row in numbers.rows.values()
         for p in row.pass_k
     ]
