@@ -17,7 +17,8 @@ from agentix.interfaces.dataset import (
     Scoring,
 )
 from agentix.interfaces.flow import Flow
-from agentix.interfaces.provider import Prefetches, SandboxProvider
+from agentix.interfaces.images import KeepsImages, KeptImage, PrunedImages
+from agentix.interfaces.provider import Prefetches, ReachesServices, SandboxProvider, SwitchesNetwork
 from agentix.interfaces.step import Executes, Reports, Step, StepOutcome
 from agentix.interfaces.step_context import Probe, Scope, StepContext
 from agentix.interfaces.transport import Receipt, Transport
@@ -42,9 +43,13 @@ __all__ = [
     "HasMcpServers",
     "HasReference",
     "HasVersion",
+    "KeepsImages",
+    "KeptImage",
     "Prefetches",
     "Prepares",
     "Probe",
+    "PrunedImages",
+    "ReachesServices",
     "Receipt",
     "Reports",
     "RolloutContext",
@@ -55,6 +60,7 @@ __all__ = [
     "Step",
     "StepContext",
     "StepOutcome",
+    "SwitchesNetwork",
     "Transport",
     "TrialWork",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from anyio.abc import ByteStream
 
-from agentix.models import Capability, RuntimeMount, SandboxConfig, SandboxInfo
+from agentix.models import Capability, ExecResult, Network, RuntimeMount, SandboxConfig, SandboxInfo
 
 if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
@@ -24,6 +25,56 @@ class Prefetches(Protocol):
         Raises:
             EnvFailed: The image cannot be had or built; so will say `create`.
             HostError: The machine, the engine or a registry failed.
+        """
+        ...
+
+
+@runtime_checkable
+class SwitchesNetwork(Protocol):
+    """A provider that can change what a running sandbox may reach; it declares `network_switch`."""
+
+    async def set_network(self, sandbox_id: str, network: Network, *, allowed_hosts: Sequence[str] = ()) -> None:
+        """Give a sandbox another network, for what runs in it now and later.
+
+        Raises:
+            Unsupported: This sandbox cannot have it.
+            HostError: The engine failed.
+        """
+        ...
+
+
+@runtime_checkable
+class ReachesServices(Protocol):
+    """A provider that can run commands and read files in the services beside a sandbox."""
+
+    async def service_exec(
+        self,
+        sandbox_id: str,
+        service: str,
+        command: str | Sequence[str],
+        *,
+        user: str | None,
+        timeout_s: float | None,
+        output_limit: int,
+    ) -> ExecResult:
+        """Run a command in a service; at its limit it is left behind.
+
+        Raises:
+            EnvFailed: There is no such service, or it does not run.
+            HostError: The engine failed.
+        """
+        ...
+
+    async def service_download(self, sandbox_id: str, service: str, remote: str, local: Path) -> Sequence[str]:
+        """Copy a file or a tree out of a service.
+
+        Returns:
+            What was left out, and why.
+
+        Raises:
+            FileNotFoundError: There is no such path.
+            EnvFailed: There is no such service.
+            HostError: The engine failed.
         """
         ...
 

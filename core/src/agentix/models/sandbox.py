@@ -28,6 +28,8 @@ class Capability(StrEnum):
     """Runs commands as several users."""
     NETWORK_PUBLIC = "network_public"
     NETWORK_ALLOWLIST = "network_allowlist"
+    NETWORK_SWITCH = "network_switch"
+    """Changes between `none` and `public` while a sandbox runs."""
     MEMORY_LIMIT = "memory_limit"
     CPU_LIMIT = "cpu_limit"
     PIDS_LIMIT = "pids_limit"

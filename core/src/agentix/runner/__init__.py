@@ -23,6 +23,7 @@ from agentix.models import (
     Usage,
     trial_id,
 )
+from agentix.runner.background import Background
 from agentix.runner.grading import check_score
 from agentix.runner.plan import RUN_LABEL, TRIAL_LABEL, SeenIds, plan
 from agentix.runner.run import rollout_one, run_rollouts, run_rollouts_sync, stream_rollouts, stream_trials
@@ -33,6 +34,7 @@ __all__ = [
     "TRIAL_LABEL",
     "Agent",
     "AgentResult",
+    "Background",
     "Dataset",
     "Event",
     "Failure",

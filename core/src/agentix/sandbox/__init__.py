@@ -8,6 +8,7 @@ from agentix.sandbox.host_process import HostProcessProvider
 from agentix.sandbox.owner import Owner, start_time
 from agentix.sandbox.provider import BaseProvider
 from agentix.sandbox.sandbox import Sandbox, Unreleased
+from agentix.sandbox.service import Service
 from agentix.sandbox.socket_stream import SocketStream
 from agentix.sandbox.transfer import DownloadReport
 from agentix.sandbox.tree import Tree, TreeEntry
@@ -21,6 +22,7 @@ __all__ = [
     "Owner",
     "Refusal",
     "Sandbox",
+    "Service",
     "SocketStream",
     "Tree",
     "TreeEntry",

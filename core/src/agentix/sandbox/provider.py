@@ -114,6 +114,13 @@ class BaseProvider(ABC):
         """
         raise NotImplementedError(f"provider {self.name} sets reconnect_s and has no bridge")
 
+    async def settle(self, sandbox_id: str) -> None:  # noqa: B027
+        """Wait until a sandbox that was dialled is fit for use, where a provider knows what that takes.
+
+        Raises:
+            EnvFailed: It will not be.
+        """
+
     async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
         """What the reader of a result should know of a sandbox before it is deleted, such as a limit that tripped."""
         return ()
@@ -159,6 +166,7 @@ class BaseProvider(ABC):
                 try:
                     if not self.connects_lazily:
                         await sandbox.connect()
+                        await self.settle(info.id)
                     given = True
                     yield sandbox
                 except BaseException as raised:
@@ -222,6 +230,7 @@ class BaseProvider(ABC):
             capabilities=lambda: self.capabilities,
             bundle=bundle,
             shares_host=not self.mounts,
+            provider=self,
         )
 
     def _resuming(self, info: SandboxInfo, runtime: RuntimeMount) -> Resuming:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from agentix.errors import HostError, WireError
+from agentix.errors import HostError, Unsupported, WireError
+from agentix.interfaces.provider import ReachesServices, SwitchesNetwork
+from agentix.models import Capability
 from agentix.sandbox import command as commands
 from agentix.sandbox import forward as forwarding
 from agentix.sandbox import transfer
@@ -21,12 +23,13 @@ from agentix.sandbox.forward_target import Target, handler_of
 from agentix.sandbox.function import Place
 from agentix.sandbox.python_calls import PythonCalls
 from agentix.sandbox.python_worker import PythonWorker
+from agentix.sandbox.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from agentix.bundle import MountedBundle
-    from agentix.models import Capability, ExecResult, SandboxConfig, SandboxInfo
+    from agentix.models import ExecResult, Network, SandboxConfig, SandboxInfo
     from agentix.sandbox.command import CommandStream
     from agentix.sandbox.connection import Connection
     from agentix.sandbox.transfer import DownloadReport
@@ -65,6 +68,7 @@ class Sandbox(PythonCalls):
         bundle: What is mounted in it besides the runtime.
         shares_host: Whether its files are the host's, so that Python calls without a bundle import what this process
             can.
+        provider: Its provider, for what only that can do: switch the network, reach the services beside it.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Sandbox(PythonCalls):
         capabilities: Callable[[], frozenset[Capability]] = frozenset,
         bundle: MountedBundle | None = None,
         shares_host: bool = False,
+        provider: object = None,
     ) -> None:
         self.id = info.id
         self.info = info
@@ -94,6 +99,7 @@ class Sandbox(PythonCalls):
         """Told when somebody goes on calling although the sandbox is lost, as if that were one more tool output."""
         self._calls_after_end = 0
         self._capabilities = capabilities
+        self._provider = provider
         self._connect = connect
         self._connecting = anyio.Lock()
         self._connection: Connection | None = None
@@ -125,6 +131,27 @@ class Sandbox(PythonCalls):
         Only a provider that connects lazily has such sandboxes.
         """
         return self._connection is None
+
+    async def set_network(self, network: Network, *, allowed_hosts: Sequence[str] = ()) -> None:
+        """Change what everything in the sandbox may reach, from now on.
+
+        Raises:
+            Unsupported: Its provider cannot switch the network of a sandbox that runs, or not to this one.
+        """
+        provider = self._provider
+        if Capability.NETWORK_SWITCH not in self.capabilities or not isinstance(provider, SwitchesNetwork):
+            raise Unsupported(f"provider {self.provider_name} cannot switch the network of a sandbox that runs")
+        await provider.set_network(self.id, network, allowed_hosts=allowed_hosts)
+
+    def service(self, name: str) -> Service:
+        """One of the services that run beside it.
+
+        Raises:
+            Unsupported: Its provider cannot reach into them.
+        """
+        if not isinstance(self._provider, ReachesServices):
+            raise Unsupported(f"provider {self.provider_name} cannot reach into the service {name!r} beside a sandbox")
+        return Service(self._provider, sandbox_id=self.id, name=name)
 
     async def connect(self) -> Connection:
         """The connection to the runtime, made on the first call."""
