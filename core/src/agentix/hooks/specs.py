@@ -59,3 +59,27 @@ def agentix_run_finished(summary: Mapping[str, Any]) -> None:
     Args:
         summary: Counts, rates and failure codes of the run.
     """
+
+
+@hookspec
+def agentix_case_finished(case: Mapping[str, Any], accepted: bool, message: str) -> None:
+    """Called when the checks of an experiment's case have come to a verdict, cached ones too.
+
+    Args:
+        case: Its `name`, `label` and `sha256`.
+        accepted: Whether its trials may run.
+        message: The verdict in words.
+    """
+
+
+@hookspec
+def agentix_step_finished(scope: str, step: str, unit: str, verdict: str, message: str) -> None:
+    """Called when a step of an experiment has ended on one unit.
+
+    Args:
+        scope: `per_case`, `per_trial` or `per_experiment`.
+        step: What the file calls it.
+        unit: The case's label, the trial's id or the run's.
+        verdict: `passed`, `rejected` or `failed`.
+        message: What it said.
+    """

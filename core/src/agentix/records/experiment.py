@@ -27,6 +27,8 @@ class CaseUse(BaseModel):
     source: str
     dataset: PluginUse
     sha256: str | None = None
+    found_sha256: str | None = None
+    """Before it was repaired, where it was."""
     pin: dict[str, str] = Field(default_factory=dict)
     """What its place was resolved to."""
     image_digests: tuple[str, ...] = ()
@@ -81,6 +83,7 @@ class StepEnd(BaseModel):
     model_config = _FROZEN
 
     step: str
+    fingerprint: str
     ok: bool
     message: str = ""
     warned: bool = False

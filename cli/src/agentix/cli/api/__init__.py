@@ -5,6 +5,7 @@ same answer to a signal.
 """
 
 from agentix.cli import exit_codes
+from agentix.cli.budget import TrialQueue
 from agentix.cli.fingerprint import plugin_use
 from agentix.cli.limits import raise_open_files, width_for
 from agentix.cli.locate import locate
@@ -37,7 +38,7 @@ from agentix.records import (
     utc_now,
 )
 from agentix.records.lock import read_owner
-from agentix.registry import nearest
+from agentix.registry import describe, nearest
 from agentix.runner import RUN_LABEL, TRIAL_LABEL
 from agentix.runner.breaker import Breaker
 from agentix.stats import TERMS, Summary
@@ -65,8 +66,10 @@ __all__ = [
     "StepFailure",
     "StepUse",
     "Summary",
+    "TrialQueue",
     "check_run_id",
     "default_provider",
+    "describe",
     "exit_codes",
     "locate",
     "log",

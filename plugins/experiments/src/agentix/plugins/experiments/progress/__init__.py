@@ -1,3 +1,19 @@
-"""How far a run is: the live view, plain lines and progress.json."""
+"""What a run shows while it goes on, and the state that another terminal reads."""
 
-__all__: list[str] = []
+from agentix.plugins.experiments.progress.board import Board, CaseCount, InFlight
+from agentix.plugins.experiments.progress.display import Display, Guarded, Plain, Quiet, make_display
+from agentix.plugins.experiments.progress.wording import counts, heartbeat, result_line
+
+__all__ = [
+    "Board",
+    "CaseCount",
+    "Display",
+    "Guarded",
+    "InFlight",
+    "Plain",
+    "Quiet",
+    "counts",
+    "heartbeat",
+    "make_display",
+    "result_line",
+]

@@ -1,0 +1,135 @@
+"""How a run ended, what is said about it, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentix.api import RunError, load_run
+from agentix.cli.api import ExperimentManifest, Output, Summary, exit_codes, missing, number, totals
+from agentix.plugins.experiments.engine.request import RunRequest
+from agentix.plugins.experiments.engine.session import Outcome
+
+_LISTED = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """Everything that the end of a run is judged by."""
+
+    path: Path
+    summary: Summary
+    manifest: ExperimentManifest | None
+    unrun: tuple[str, ...] = ()
+    signal: int | None = None
+    stopped: str | None = None
+    unreleased: tuple[str, ...] = ()
+    failed_steps: tuple[str, ...] = ()
+    fail_under: float | None = None
+    allow_failures: bool = False
+    elapsed_s: float = 0.0
+    resume_with: str = ""
+
+    @property
+    def below(self) -> bool:
+        """Whether the mean is below what was asked for, or there is none."""
+        mean = self.summary.mean_reward
+        return self.fail_under is not None and (mean is None or mean < self.fail_under)
+
+    @property
+    def exit_code(self) -> int:
+        """See `agentix.cli.exit_codes`."""
+        if self.signal is not None:
+            return exit_codes.of_signal(self.signal)
+        failed = self.stopped or self.unrun or self.unreleased or self.failed_steps
+        if failed or self.summary.step_failures or self.below:
+            return exit_codes.FAILED
+        if self.summary.infra_failures and not self.allow_failures:
+            return exit_codes.UNMEASURED
+        return exit_codes.OK
+
+
+def judge(request: RunRequest, path: Path, outcome: Outcome, *, elapsed_s: float) -> Ending:
+    """Read what is on the disk, which is what counts, and judge it."""
+    try:
+        run = load_run(path)
+    except RunError:
+        run = None
+    manifest = None if run is None or not isinstance(run.manifest, ExperimentManifest) else run.manifest
+    summary, names, unreleased = Summary(), set[str](), list[str]()
+    for record in run or ():
+        summary.add(record)
+        names.add(record.trial_id)
+        unreleased += record.unreleased
+    unrun = missing(outcome.planned, names)
+    summary.planned = max(0 if manifest is None else manifest.planned, len(names) + len(unrun))
+    ended = () if manifest is None else manifest.ended
+    return Ending(
+        path=path,
+        summary=summary,
+        manifest=manifest,
+        unrun=unrun,
+        signal=outcome.signal,
+        stopped=outcome.stopped,
+        unreleased=tuple(unreleased),
+        failed_steps=tuple(f"{end.step}: {end.message}" for end in ended if not end.ok and not end.warned),
+        fail_under=request.fail_under,
+        allow_failures=request.allow_failures,
+        elapsed_s=elapsed_s,
+        resume_with=outcome.resume_with,
+    )
+
+
+def print_ending(ending: Ending, output: Output, *, as_json: bool) -> None:
+    """Say how it ended: for people, or as one JSON object on stdout."""
+    if as_json:
+        _print_json(ending)
+        return
+    for line in totals(ending.summary):
+        output.line(line)
+    for line in _verdict(ending):
+        output.line(line)
+    output.line(f"results: {ending.path / 'results.jsonl'}")
+
+
+def _verdict(ending: Ending) -> list[str]:
+    lines = []
+    if ending.signal is not None:
+        lines.append(f"interrupted by {signal.Signals(ending.signal).name}")
+    elif ending.stopped:
+        lines.append(f"This run did not complete: {ending.stopped}")
+    lines += [f"step failed: {step}" for step in ending.failed_steps if step != ending.stopped]
+    if ending.unrun:
+        more = f" and {len(ending.unrun) - _LISTED} more" if len(ending.unrun) > _LISTED else ""
+        lines.append(
+            f"expected {ending.summary.n + ending.summary.unrun} results, have {ending.summary.n}; without a result: "
+            f"{', '.join(ending.unrun[:_LISTED])}{more}"
+        )
+    if ending.unrun or ending.stopped:
+        lines.append(f"  resume with: {ending.resume_with}")
+    if ending.unreleased:
+        lines.append(f"sandboxes that may still exist: {', '.join(ending.unreleased)}\n  remove them: agentix gc")
+    if ending.below:
+        lines.append(f"the mean reward is {number(ending.summary.mean_reward)}, below {ending.fail_under:g}")
+    return lines
+
+
+def _print_json(ending: Ending) -> None:
+    data = {
+        "run_id": ending.path.name,
+        "path": str(ending.path),
+        "results": str(ending.path / "results.jsonl"),
+        "exit_code": ending.exit_code,
+        "signal": None if ending.signal is None else signal.Signals(ending.signal).name,
+        "stopped": ending.stopped,
+        "unrun": list(ending.unrun),
+        "unreleased": list(ending.unreleased),
+        "failed_steps": list(ending.failed_steps),
+        "elapsed_s": round(ending.elapsed_s, 3),
+        "summary": ending.summary.to_data(),
+    }
+    output = Output.stdout()
+    output.write(json.dumps(data, indent=2, allow_nan=False) + "\n")
+    output.flush()

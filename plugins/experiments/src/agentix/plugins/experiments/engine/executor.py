@@ -1,0 +1,51 @@
+"""Which step runs the trials: what the command line says, else the file, else what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentix.api import Scope, UsageError
+from agentix.plugins.experiments.commands import Command
+from agentix.plugins.experiments.documents import StepSpec
+from agentix.plugins.experiments.steps import ResolvedPipeline, ResolvedStep, StepRefused, resolve_step
+
+AUTO = "auto"
+PREFERRED = "harbor"
+"""A command of this name is the executor where nothing else is said."""
+NATIVE = "rollout"
+
+
+def choose_executor(
+    pipeline: ResolvedPipeline, commands: Mapping[str, Command], *, asked: str | None = None
+) -> tuple[ResolvedStep, tuple[str, ...]]:
+    """The step that runs the trials, and what the user should know of the choice.
+
+    Args:
+        pipeline: The steps of the file.
+        commands: The configured commands.
+        asked: What `--executor` says.
+
+    Raises:
+        UsageError: It names nothing that runs trials.
+    """
+    notices: list[str] = []
+    if asked is None and pipeline.executor is not None:
+        return pipeline.executor, ()
+    name = AUTO if asked is None else asked
+    if name == AUTO:
+        name = PREFERRED if PREFERRED in commands else NATIVE
+        what = f"the command {name}" if name in commands else f"the step {name}"
+        notices.append(f"executor: {what} runs the trials")
+    elif pipeline.executor is not None and pipeline.executor.spec.uses != name:
+        notices.append(f"executor: {name} runs the trials (--executor), not {pipeline.executor.label}")
+    try:
+        step = resolve_step(
+            StepSpec(uses=name), Scope.PER_TRIAL, commands, path="--executor", first=True, notices=notices
+        )
+    except StepRefused as error:
+        found = error.problems[0]
+        hint = f"Did you mean {found.near!r}?" if found.near else None
+        raise UsageError(f"--executor {name}: {found.message}", hint=hint) from None
+    if not step.executes:
+        raise UsageError(f"--executor {name}: this step does not run trials", hint="Such are rollout and local.")
+    return step, tuple(notices)

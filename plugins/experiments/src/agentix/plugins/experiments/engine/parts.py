@@ -1,0 +1,179 @@
+"""Everything that a run is made of, found and checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentix.api import LLM, AgentixError, Case, Dataset, SandboxProvider, load
+from agentix.cli.api import PluginRequest, PluginUse, default_provider, plugin_use
+from agentix.plugins.experiments.commands import Command, check_commands, check_pins, commands_of
+from agentix.plugins.experiments.documents import ExperimentError, Problem, Submission, problem
+from agentix.plugins.experiments.documents import load as load_file
+from agentix.plugins.experiments.engine.agents import Agents, untold
+from agentix.plugins.experiments.engine.executor import choose_executor
+from agentix.plugins.experiments.engine.models import Keys, llm_of
+from agentix.plugins.experiments.engine.request import RunRequest
+from agentix.plugins.experiments.plan import AgentKind, agent_kinds
+from agentix.plugins.experiments.plan.agents import COMMAND_PREFIX
+from agentix.plugins.experiments.steps import ResolvedPipeline, ResolvedStep, resolve_pipeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What the file, the command line and this machine give."""
+
+    submission: Submission
+    commands: Mapping[str, Command]
+    pipeline: ResolvedPipeline
+    executor: ResolvedStep
+    provider: SandboxProvider | None
+    """`None` where the executor brings its own."""
+    provider_use: PluginUse | None
+    kinds: tuple[AgentKind, ...]
+    """Of the agents of the matrix, in its order."""
+    agents: Agents
+    keys: Keys
+    datasets: Datasets
+    notices: tuple[str, ...] = ()
+
+    @property
+    def native(self) -> bool:
+        """Whether trials run in sandboxes of ours."""
+        return self.provider is not None
+
+
+class Datasets:
+    """The datasets of the cases, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Dataset] = {}
+
+    def of(self, case: Case) -> Dataset:
+        """The dataset that sets a case up and scores it.
+
+        Raises:
+            UsageError: There is none, or its options are wrong.
+        """
+        options: dict[str, Any] = dict(case.options)
+        key = f"{case.dataset}\0{sorted(options.items())!r}"
+        if key not in self._made:
+            self._made[key] = load("dataset", case.dataset, options, where=f"case {case.label}")
+        return self._made[key]
+
+
+def load_parts(request: RunRequest) -> Parts:
+    """Read the file and find everything that it names.
+
+    Raises:
+        ExperimentError: Something is wrong with it; all of it is told.
+        UsageError: Something on the command line is wrong, or a pinned file is not what it is pinned to.
+    """
+    submission = load_file(request.file, commands=request.commands)
+    commands = commands_of(submission)
+    check_pins(commands)
+    pipeline = resolve_pipeline(submission.experiment.pipeline, commands=commands)
+    problems = [problem(submission, p.path, p.message, near=p.near) for p in pipeline.problems]
+    executor, notices = choose_executor(pipeline, commands, asked=request.executor)
+    problems += _command_problems(submission, commands, pipeline, executor)
+    native = executor.step is not None and hasattr(executor.step, "provider")
+    kinds = agent_kinds(submission)
+    keys = Keys()
+    agents = Agents(commands, keys)
+    problems += _agent_problems(submission, kinds, agents, native=native)
+    provider, use = _provider(request, submission, executor, problems) if native else (None, None)
+    if problems:
+        raise ExperimentError(problems)
+    told = [*submission.notices, *pipeline.notices, *notices, *_untold(submission, kinds, native=native)]
+    return Parts(
+        submission=submission,
+        commands=commands,
+        pipeline=pipeline,
+        executor=executor,
+        provider=provider,
+        provider_use=use,
+        kinds=kinds,
+        agents=agents,
+        keys=keys,
+        datasets=Datasets(),
+        notices=tuple(dict.fromkeys(told)),
+    )
+
+
+def _command_problems(
+    submission: Submission, commands: Mapping[str, Command], pipeline: ResolvedPipeline, executor: ResolvedStep
+) -> Iterator[Problem]:
+    """Programs that are not there, of commands that will be run here."""
+    used = {step.command.name for step in (*pipeline.steps, executor) if step.command is not None}
+    used |= {step.fix.name for step in pipeline.steps if step.fix is not None}
+    used |= {case.fetch for case in submission.experiment.cases if case.fetch is not None}
+    for found in check_commands(commands, names=used):
+        yield problem(submission, f"commands.{found.command}.{found.key}", found.message)
+
+
+def _agent_problems(
+    submission: Submission, kinds: tuple[AgentKind, ...], agents: Agents, *, native: bool
+) -> Iterator[Problem]:
+    for number, (spec, kind) in enumerate(zip(submission.experiment.matrix.agents, kinds, strict=True)):
+        where = f"matrix.agents[{number}]"
+        # An executor of its own may know agents that are not installed here.
+        if native and kind.problem is not None:
+            yield problem(submission, f"{where}.name", kind.problem, near=kind.near)
+        elif kind.kind == "command":
+            try:
+                agents.use(spec)
+                if native:
+                    agents.load(spec, None, where=where)
+            except AgentixError as error:
+                yield problem(submission, where, str(error).removeprefix(f"{where}: "))
+
+
+def _untold(submission: Submission, kinds: tuple[AgentKind, ...], *, native: bool) -> Iterator[str]:
+    experiment = submission.experiment
+    for spec, kind in zip(experiment.matrix.agents, kinds, strict=True):
+        if not native or kind.kind != "plugin" or kind.deterministic:
+            continue
+        for name in (spec.llm_spec,) if spec.llm_spec else experiment.matrix.llm_specs:
+            if name in submission.llm_specs and (keys := untold(spec, llm_of(submission.llm_specs[name]))):
+                yield f"agent {spec.name}: it has no options for {', '.join(keys)} of {name} and is told the model only"
+
+
+def _provider(
+    request: RunRequest, submission: Submission, executor: ResolvedStep, problems: list[Problem]
+) -> tuple[SandboxProvider | None, PluginUse | None]:
+    spec = submission.experiment.provider
+    fixed: str | None = getattr(executor.step, "provider", None)
+    if fixed is not None:
+        named = spec is not None and spec.name == fixed
+        ref, options, where = fixed, dict(spec.options) if named and spec is not None else {}, "--provider"
+    elif request.provider is not None:
+        ref, options, where = request.provider, {}, "--provider"
+    elif spec is not None:
+        ref, options, where = spec.name, dict(spec.options), "provider"
+    else:
+        ref, options, where = default_provider(), {}, "--provider"
+    options |= request.provider_options
+    try:
+        provider = load("provider", ref, options, where=where)
+    except AgentixError as error:
+        if where != "provider":
+            raise
+        problems.append(problem(submission, where, str(error).removeprefix("provider: ")))
+        return None, None
+    return provider, plugin_use("provider", PluginRequest(ref=ref, options=options), provider)
+
+
+def command_uses(parts: Parts) -> dict[str, tuple[str, str]]:
+    """Form and fingerprint of every configured command."""
+    return {name: (command.form, command.fingerprint()) for name, command in parts.commands.items()}
+
+
+def agent_command(parts: Parts, name: str) -> Command | None:
+    """The command behind an agent, if it is one."""
+    return parts.commands.get(COMMAND_PREFIX + name)
+
+
+def llms(parts: Parts) -> dict[str, LLM]:
+    """The declared models."""
+    return {name: llm_of(spec) for name, spec in parts.submission.llm_specs.items()}

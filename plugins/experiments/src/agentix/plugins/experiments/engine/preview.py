@@ -1,0 +1,81 @@
+"""`--dry-run`: what would run, and why the rest would not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agentix.api import FailureCode
+from agentix.cli.api import ExperimentManifest, Output, RunState, exit_codes, plural
+from agentix.plugins.experiments.cases import resolve
+from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.engine.manifest import make_manifest
+from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.engine.request import RunRequest
+from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
+
+
+async def preview(request: RunRequest, parts: Parts, path: Path) -> int:
+    """Say what a run would do. Cases are fetched to know what they are; nothing is kept and nothing is run."""
+    output = Output.stdout()
+    for notice in parts.notices:
+        output.line(f"note: {notice}")
+    with TemporaryDirectory(prefix="agentix-dry-run-") as scratch:
+        async with CommandRunner(inherit_env=parts.submission.commands.inherit_env) as runner:
+            cases = await resolve(parts.submission, runner=runner, snapshots=Path(scratch), say=output.line)
+        chosen = select_cases(cases, patterns=request.cases, limit=request.limit)
+        plan = make_plan(parts.submission, chosen)
+        manifest = make_manifest(parts, chosen, plan, run_id=path.name)
+        for case in cases:
+            if case not in chosen:
+                output.line(f"case {case.label}: left out by --case or --limit")
+    output.line(plan.line)
+    _show(request, parts, plan, manifest, path, output)
+    return exit_codes.OK
+
+
+def _show(
+    request: RunRequest, parts: Parts, plan: Plan, manifest: ExperimentManifest, path: Path, output: Output
+) -> None:
+    state = RunState.read(path) if path.exists() else None
+    for notice in () if state is None else state.notices:
+        output.line(f"note: {notice}")
+    earlier = None if state is None else state.manifest
+    if isinstance(earlier, ExperimentManifest):
+        for change in earlier.changes(manifest):
+            output.line(f"changed: {change}" + ("" if request.force else " (refused without --force)"))
+    if parts.pipeline.per_case:
+        checks = ", ".join(step.label for step in parts.pipeline.per_case)
+        cases = plural(len(manifest.cases), "case")
+        output.line(f"gate: {cases} checked first ({checks}); what it rejects does not run")
+    done: dict[str, FailureCode | None] = {}
+    ended: dict[str, FailureCode | None] = {}
+    if state is not None:
+        done = state.done
+        ended = {name: record.failure_code for name, record in state.recoverable.items()}
+    to_run = 0
+    lines = []
+    for trial in plan.trials:
+        why = _why_not(trial.trial_id, done, ended, request.retry)
+        to_run += why is None
+        lines.append(f"  {trial.trial_id}" if why is None else f"  {trial.trial_id}: {why}")
+    output.line(f"{path}: {plural(to_run, 'trial')} to run (dry run: nothing was run)")
+    for line in lines:
+        output.line(line)
+
+
+def _why_not(
+    name: str,
+    done: dict[str, FailureCode | None],
+    ended: dict[str, FailureCode | None],
+    retry: frozenset[FailureCode],
+) -> str | None:
+    code = done.get(name, ended.get(name))
+    if (name not in done and name not in ended) or code in retry:
+        return None
+    if name in ended:
+        return "not run: it has ended, and only its steps are left"
+    if code is None:
+        return "not run: it has a result"
+    again = "" if code.is_agents else f"; --retry {code} runs it again"
+    return f"not run: it has a result, {code}{again}"

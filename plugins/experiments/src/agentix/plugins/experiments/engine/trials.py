@@ -1,0 +1,246 @@
+"""Runs the trials of a session in two widths: few sandboxes, and many results that are looked after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from agentix.api import Event, FailureCode, Hooks, Record, Rollout
+from agentix.cli.api import Breaker, ExperimentWriter, StepFailure, TrialQueue, log, reason
+from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.engine.units import trial_context
+from agentix.plugins.experiments.engine.work import Executor
+from agentix.plugins.experiments.plan import PlannedTrial
+from agentix.plugins.experiments.progress import Board, Display
+from agentix.plugins.experiments.steps import StepResult, run_step
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A trial whose trial.json is on the disk and whose steps are still to be done."""
+
+    planned: PlannedTrial
+    record: Record
+
+
+class Trials:
+    """One session's trials.
+
+    Args:
+        parts: What the run is made of.
+        executor: Runs a trial.
+        writer: Keeps what comes of it.
+        board: Counts.
+        display: Shows.
+        hooks: Told about it.
+        runner: Runs configured commands.
+        stop_after: How many infrastructure failures of one cause in a row are too many; `None` for never.
+        max_cost_usd: What the whole run may cost.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        executor: Executor,
+        writer: ExperimentWriter,
+        board: Board,
+        display: Display,
+        hooks: Hooks,
+        runner: CommandRunner,
+        stop_after: int | None,
+        max_cost_usd: float | None,
+    ) -> None:
+        self._parts = parts
+        self._executor = executor
+        self._writer = writer
+        self._board = board
+        self._display = display
+        self._hooks = hooks
+        self._runner = runner
+        self._breaker = Breaker(stop_after)
+        self._max_cost_usd = max_cost_usd
+        self._queue: TrialQueue = TrialQueue(())
+        self._planned: dict[str, PlannedTrial] = {}
+        self._freed = anyio.Event()
+        self._send: MemoryObjectSendStream[Ended] | None = None
+
+    @property
+    def stopped(self) -> str | None:
+        """Why no more trials are started."""
+        return self._queue.stopped
+
+    def stop(self, why: str) -> None:
+        """Start no more trials; those that run go on to their end."""
+        if self._queue.stopped is None:
+            self._queue.stop(why)
+            self._display.say(f"stopping: {why}; running trials go on to their end")
+            log.warning("stopping: %s", why)
+        self._free()
+
+    async def run(self, planned: Sequence[PlannedTrial], *, ended: Sequence[Ended] = (), width: int) -> None:
+        """Run trials and the steps after them, and only the steps of those that ended in an earlier session."""
+        self._planned = {trial.trial_id: trial for trial in planned}
+        self._queue = TrialQueue(
+            (self._executor.trial(trial) for trial in planned),
+            max_cost_usd=self._max_cost_usd,
+            max_trial_cost_usd=self._parts.submission.experiment.limits.max_cost_usd,
+            spent_usd=self._board.summary.cost_usd.total,
+        )
+        send, receive = anyio.create_memory_object_stream[Ended](math.inf)
+        self._send = send
+        wide = min(self._parts.submission.experiment.pipeline.concurrency, len(planned) + len(ended))
+        async with anyio.create_task_group() as tasks:
+            with receive:
+                for _ in range(wide):
+                    tasks.start_soon(self._look_after, receive.clone(), name="agentix.steps")
+            with send:
+                for trial in ended:
+                    self._board.begin(trial.planned.trial_id, trial.planned.case.label, "waiting")
+                    send.send_nowait(trial)
+                async with anyio.create_task_group() as workers:
+                    for _ in range(min(width, len(planned))):
+                        workers.start_soon(self._work, name="agentix.trial")
+
+    async def _work(self) -> None:
+        while (planned := await self._next()) is not None:
+            await self._trial(planned)
+
+    async def _next(self) -> PlannedTrial | None:
+        while True:
+            for trial in self._queue.batch():
+                return self._planned[trial.trial_id]
+            if not self._queue or self._queue.stopped is not None:
+                return None
+            # The budget says to wait for what runs.
+            await self._freed.wait()
+
+    def _free(self) -> None:
+        self._freed.set()
+        self._freed = anyio.Event()
+
+    async def _trial(self, planned: PlannedTrial) -> None:
+        trial_id = planned.trial_id
+        trial = self._executor.trial(planned)
+        self._board.begin(trial_id, planned.case.label, self._executor.step.label)
+        log.info("%s started", trial_id)
+        self._tell(self._hooks.call("agentix_trial_started", trial=trial))
+        rollout = await self._executor.run(
+            planned, self._writer.layout.trial(trial_id).absolute(), on_event=self._on_event
+        )
+        self._tell(self._hooks.call("agentix_trial_finished", trial=trial, rollout=rollout))
+        record = await self._keep(planned, rollout)
+        if record is None:
+            self._board.leave(trial_id)
+            self._free()
+            return
+        self._queue.finished(record)
+        self._free()
+        self._board.move(trial_id, "waiting")
+        assert self._send is not None
+        self._send.send_nowait(Ended(planned, record))
+        why = self._breaker.reason(rollout)
+        if why is not None:
+            self.stop(why.removeprefix("stopped: "))
+
+    async def _keep(self, planned: PlannedTrial, rollout: Rollout) -> Record | None:
+        try:
+            return await self._writer.trial_ended(
+                rollout,
+                self._executor.trial(planned),
+                agent=planned.agent.id or planned.agent.name,
+                case=planned.case.label,
+                case_sha256=planned.case.sha256,
+                llm_spec=None if planned.llm is None else planned.llm.name,
+            )
+        except Exception as error:
+            log.exception("%s: the result could not be kept", planned.trial_id)
+            self.stop(f"the result of {planned.trial_id} could not be kept: {error}")
+            return None
+
+    async def _look_after(self, receive: MemoryObjectReceiveStream[Ended]) -> None:
+        with receive:
+            async for ended in receive:
+                record = await self._steps(ended)
+                try:
+                    await self._writer.finish(record)
+                except Exception as error:
+                    self._board.leave(record.trial_id)
+                    log.exception("%s: its line could not be written", record.trial_id)
+                    self.stop(f"the line of {record.trial_id} could not be written: {error}")
+                    continue
+                self._board.count(record)
+                self._display.result(record, self._board)
+                log.info("%s ended: %s", record.trial_id, reason(record))
+                self._tell(self._hooks.call("agentix_record_written", record=record.to_data()))
+
+    async def _steps(self, ended: Ended) -> Record:
+        record, planned, layout = ended.record, ended.planned, self._writer.layout
+        for step in self._parts.pipeline.per_trial:
+            self._board.move(record.trial_id, step.label)
+            try:
+                ctx = trial_context(
+                    step,
+                    record,
+                    planned.case,
+                    run_id=self._board.run_id,
+                    run_dir=layout.root,
+                    trial_dir=layout.trial(record.trial_id),
+                    experiment=self._board.experiment,
+                    say=partial(log.info, "%s: %s", record.trial_id),
+                )
+            except OSError as error:
+                return with_failure(record, step.label, f"its directory could not be made: {error}")
+            result = await run_step(step, ctx, runner=self._runner)
+            record = with_step(record, result)
+            log.info("%s step %s: %s %s", record.trial_id, step.label, result.verdict, result.message)
+            self._tell(
+                self._hooks.call(
+                    "agentix_step_finished",
+                    scope="per_trial",
+                    step=step.label,
+                    unit=record.trial_id,
+                    verdict=result.verdict,
+                    message=result.message,
+                )
+            )
+            if result.stops or result.dropped:
+                break
+        return record
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind == "phase_started":
+            self._board.phase(event.trial_id, event.phase or "", event.attempt)
+        elif event.kind in ("attempt_failed", "note"):
+            log.warning("%s attempt %s: %s", event.trial_id, event.attempt, event.message)
+
+    def _tell(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            log.warning("%s", note)
+
+
+def with_step(record: Record, result: StepResult) -> Record:
+    """The record after a step; whatever the step says, the reward stays."""
+    if result.reaction == "fail":
+        failure = result.failure
+        message = result.message if failure is None else failure.message.removeprefix(f"{result.step}: ")
+        return with_failure(record, result.step, message, code=None if failure is None else failure.code)
+    if result.reaction == "go_on":
+        return record
+    words = {"warn": "warning", "skip": "the steps after it are left out", "drop": "dropped"}
+    note = f"step {result.step}: {words[result.reaction]}"
+    note += f": {result.message}" if result.message else ""
+    dropped = record.dropped or result.dropped
+    return record.model_copy(update={"notes": (*record.notes, note[:2000]), "dropped": dropped})
+
+
+def with_failure(record: Record, step: str, message: str, *, code: str | None = None) -> Record:
+    """The record with a step that failed."""
+    failure = StepFailure(step=step, code=FailureCode(code or "STEP_FAILED"), message=message[:2000])
+    return record.model_copy(update={"step_failures": (*record.step_failures, failure)})

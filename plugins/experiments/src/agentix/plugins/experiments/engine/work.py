@@ -1,0 +1,200 @@
+"""From a planned trial to what an executor is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from agentix.api import (
+    AgentUse,
+    Case,
+    Event,
+    Failure,
+    FailureCode,
+    Limits,
+    Rollout,
+    Scope,
+    StepContext,
+    StepOutcome,
+    Trial,
+    TrialWork,
+)
+from agentix.cli.api import RUN_LABEL, TRIAL_LABEL
+from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.documents import AgentSpec, LimitsSpec, LLMSpec
+from agentix.plugins.experiments.engine.models import llm_of, priced
+from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.plan import PlannedTrial
+from agentix.plugins.experiments.steps import ResolvedStep
+from agentix.plugins.experiments.steps.executors import run_command_executor
+
+OnEvent = Callable[[Event], None]
+
+
+class Executor:
+    """Runs trials through the run's executor, and probes too.
+
+    Args:
+        parts: What the run is made of.
+        runner: Runs configured commands.
+        run_id: Of the run.
+        run_dir: Its directory.
+    """
+
+    def __init__(self, parts: Parts, runner: CommandRunner, *, run_id: str, run_dir: Path) -> None:
+        self.step: ResolvedStep = parts.executor
+        self._parts = parts
+        self._runner = runner
+        self._run_id = run_id
+        self._run_dir = run_dir
+        experiment = parts.submission.experiment
+        self._limits = limits_of(experiment.limits)
+        self._max_attempts = experiment.max_attempts
+        self._retry_on = retried(experiment.retry_on)
+        self._ahead = Allowance(0 if experiment.prepare_ahead is None else experiment.prepare_ahead)
+        if experiment.prepare_ahead is None and getattr(parts.provider, "prepares_ahead", False) is True:
+            self._ahead = Allowance(max(1, experiment.concurrency // 4))
+
+    def trial(self, planned: PlannedTrial) -> Trial:
+        """The trial as the runner and hooks know it."""
+        case = planned.case
+        return Trial(
+            trial_id=planned.trial_id,
+            instance=case.instance,
+            index=planned.index,
+            model=None if planned.llm is None else planned.llm.model,
+            position=planned.position,
+            labels={RUN_LABEL: self._run_id, TRIAL_LABEL: planned.trial_id},
+        )
+
+    async def run(self, planned: PlannedTrial, directory: Path, *, on_event: OnEvent) -> Rollout:
+        """Run one trial; whatever happens is in the rollout.
+
+        Args:
+            planned: The trial.
+            directory: Where it may write.
+            on_event: Told what happens.
+        """
+        with self._ahead as ahead:
+            work = self._work(planned, directory, ahead=ahead, on_event=on_event)
+            ctx = StepContext(
+                scope=Scope.PER_TRIAL,
+                run_id=self._run_id,
+                run_dir=self._run_dir,
+                work_dir=directory,
+                experiment=self._parts.submission.experiment.name,
+                subject={"trial_id": planned.trial_id},
+                case=planned.case,
+                trial_dir=directory,
+                work=work,
+            )
+            rollout = await self._execute(ctx, work)
+        return priced(rollout, work.llm)
+
+    async def _execute(self, ctx: StepContext, work: TrialWork) -> Rollout:
+        step = self.step
+        try:
+            inputs = step.inputs(ctx)
+            if step.step is not None:
+                outcome: StepOutcome = await step.step.run(ctx, inputs)
+            else:
+                assert step.command is not None
+                outcome = await run_command_executor(step.command, ctx, inputs, runner=self._runner)
+            if outcome.rollout is None:
+                raise TypeError(f"{step.plugin} ran a trial and gave no rollout")
+        except Exception as error:
+            return _broken(work.trial, step, error)
+        rollout = outcome.rollout
+        if rollout.trial_id == work.trial.trial_id and rollout.index == work.trial.index:
+            return rollout
+        return replace(rollout, trial_id=work.trial.trial_id, index=work.trial.index)
+
+    def _work(self, planned: PlannedTrial, directory: Path, *, ahead: int, on_event: OnEvent) -> TrialWork:
+        parts, llm = self._parts, planned.llm
+        return TrialWork(
+            trial=self.trial(planned),
+            case=planned.case,
+            agent_use=_use(parts, planned.agent),
+            load_agent=partial(parts.agents.load, planned.agent, llm, where=f"agent {planned.agent.name}"),
+            load_dataset=partial(parts.datasets.of, planned.case),
+            provider=parts.provider,
+            llm=None if llm is None else llm_of(llm),
+            key=None if llm is None else partial(parts.keys.get, llm),
+            limits=self._limits,
+            max_attempts=self._max_attempts,
+            retry_on=self._retry_on,
+            prepare_ahead=ahead,
+            directory=directory,
+            on_event=on_event,
+        )
+
+
+class Allowance:
+    """So many trials at a time may make a sandbox ready before it is needed.
+
+    Args:
+        count: How many.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+
+    def __enter__(self) -> int:
+        granted = 1 if self._free > 0 else 0
+        self._free -= 1
+        return granted
+
+    def __exit__(self, *_: object) -> None:
+        self._free += 1
+
+
+def limits_of(spec: LimitsSpec) -> Limits | None:
+    """What the file says of limits; `None` where it says nothing."""
+    values = {
+        "agent_s": spec.timeout,
+        "max_tool_calls": spec.max_tool_calls,
+        "max_tokens": spec.max_tokens,
+        "max_cost_usd": spec.max_cost_usd,
+        "max_turns": spec.max_turns,
+    }
+    given = {name: value for name, value in values.items() if value is not None}
+    return Limits.model_validate(given) if given else None
+
+
+def retried(words: tuple[str, ...] | None) -> frozenset[FailureCode]:
+    """The failure codes that are worth another attempt."""
+    if words is None:
+        return frozenset(code for code in FailureCode if code.is_retried)
+    return frozenset(FailureCode(word) for word in words)
+
+
+def probe_trial(case: Case, agent: str, *, index: int, llm: LLMSpec | None = None) -> PlannedTrial:
+    """A trial that is evidence about a case and no result of the run."""
+    return PlannedTrial(f"probe-{agent}-{index}", case, AgentSpec(name=agent), llm, index, 0)
+
+
+def _use(parts: Parts, spec: AgentSpec) -> AgentUse:
+    return parts.agents.use(spec)
+
+
+def _broken(trial: Trial, step: ResolvedStep, error: Exception) -> Rollout:
+    import traceback
+
+    message = f"{type(error).__name__}: {error}"
+    failure = Failure(
+        code=FailureCode.HOST_ERROR,
+        message=message,
+        detail="executor",
+        boundary="step",
+        plugin=step.plugin,
+        traceback="".join(traceback.format_exception(error)),
+    )
+    return Rollout(
+        trial.instance_id,
+        error=f"HOST_ERROR in {step.plugin}: {message}",
+        trial_id=trial.trial_id,
+        index=trial.index,
+        failure=failure,
+    )

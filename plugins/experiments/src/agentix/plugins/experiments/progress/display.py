@@ -1,0 +1,157 @@
+"""What shows a run while it goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from agentix.api import Record
+from agentix.cli.api import Output, log
+from agentix.plugins.experiments.progress.board import Board
+from agentix.plugins.experiments.progress.wording import heartbeat, result_line
+
+HEARTBEAT_S = 15.0
+
+
+class Display(Protocol):
+    """Shows; it never waits."""
+
+    interval_s: float
+    """How often to call `tick`."""
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+        ...
+
+    def result(self, record: Record, board: Board) -> None:
+        """A trial has its line."""
+        ...
+
+    def tick(self, board: Board) -> None:
+        """Time has passed."""
+        ...
+
+    def close(self) -> None:
+        """Leave the screen as what follows wants it."""
+        ...
+
+
+class Plain:
+    """A line for every change, each with its time, and a heartbeat.
+
+    Args:
+        output: Where the lines go.
+        every_s: Seconds between two heartbeats.
+        clock: The time of day as text.
+    """
+
+    interval_s = 1.0
+
+    def __init__(
+        self,
+        output: Output,
+        *,
+        every_s: float = HEARTBEAT_S,
+        clock: Callable[[], str] = lambda: time.strftime("%H:%M:%S"),
+    ) -> None:
+        self._output = output
+        self._every_s = every_s
+        self._clock = clock
+        self._last = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        self._output.line(f"{self._clock()} {text}")
+
+    def result(self, record: Record, board: Board) -> None:
+        """Show a result."""
+        self.say(result_line(record, board))
+
+    def tick(self, board: Board) -> None:
+        """Show where everything is, now and then."""
+        now = time.monotonic()
+        if now - self._last >= self._every_s:
+            self._last = now
+            for line in heartbeat(board):
+                self.say(line)
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+
+class Quiet:
+    """Shows what the user has to know at once, and nothing else."""
+
+    interval_s = 1.0
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        self._output.line(text)
+
+    def result(self, record: Record, board: Board) -> None:
+        """Nothing."""
+
+    def tick(self, board: Board) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Guarded:
+    """Passes everything on; after the first error it shows nothing more, and the run goes on.
+
+    Args:
+        display: What shows.
+    """
+
+    def __init__(self, display: Display) -> None:
+        self.interval_s = display.interval_s
+        self._display: Display | None = display
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+        self._do(lambda display: display.say(text))
+
+    def result(self, record: Record, board: Board) -> None:
+        """A trial has its line."""
+        self._do(lambda display: display.result(record, board))
+
+    def tick(self, board: Board) -> None:
+        """Time has passed."""
+        self._do(lambda display: display.tick(board))
+
+    def close(self) -> None:
+        """Leave the screen as what follows wants it."""
+        self._do(lambda display: display.close())
+
+    def _do(self, call: Callable[[Display], None]) -> None:
+        if self._display is None:
+            return
+        try:
+            call(self._display)
+        except Exception:
+            self._display = None
+            log.exception("the display failed and is off")
+
+
+def make_display(output: Output, *, quiet: bool = False, plain: bool = False) -> Display:
+    """The display that suits the stream.
+
+    Args:
+        output: Where it shows.
+        quiet: Show as little as possible.
+        plain: Never draw.
+    """
+    if quiet:
+        return Quiet(output)
+    if output.is_terminal and not plain and "CI" not in os.environ:
+        from agentix.plugins.experiments.progress.live import Live
+
+        return Live(output)
+    return Plain(output)

@@ -1,0 +1,125 @@
+"""Live progress on a terminal: bars for cases and trials, what each trial is doing, what failed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live as RichLive
+from rich.text import Text
+
+from agentix.api import Record
+from agentix.cli.api import Output, number, printable, seconds
+from agentix.plugins.experiments.progress.board import Board, CaseCount
+from agentix.plugins.experiments.progress.wording import result_line, short_case, where
+
+_BAR = 24
+
+
+class Live:
+    """Redraws a few lines; what has to stay is written above them.
+
+    Args:
+        output: A terminal.
+    """
+
+    interval_s = 0.25
+
+    def __init__(self, output: Output) -> None:
+        stream: Any = output
+        self._console = Console(file=stream, force_terminal=True, highlight=False, emoji=False, markup=False)
+        self._live: RichLive | None = RichLive(console=self._console, auto_refresh=False, transient=True)
+        self._live.start()
+        # A few results stay in sight without scrolling everything else away.
+        self._fancy = output.encoding.lower().replace("-", "") == "utf8"
+
+    def say(self, text: str) -> None:
+        """Show a line above the moving ones."""
+        self._console.print(Text(printable(text)), soft_wrap=True)
+
+    def result(self, record: Record, board: Board) -> None:
+        """Keep a line for every result."""
+        style = "red" if record.failure_code is not None or record.step_failures else ""
+        self._console.print(Text(printable(result_line(record, board)), style=style), soft_wrap=True)
+
+    def tick(self, board: Board) -> None:
+        """Draw again."""
+        if self._live is not None:
+            self._live.update(Group(*self._lines(board)), refresh=True)
+
+    def close(self) -> None:
+        """Take the moving lines away."""
+        if self._live is not None:
+            live, self._live = self._live, None
+            live.stop()
+
+    def _lines(self, board: Board) -> list[Text]:
+        width, height = self._console.width, self._console.height
+        lines = [self._head(board)]
+        if board.planned:
+            lines.append(self._bar("trials", board.done, board.planned, width, more=self._numbers(board)))
+        if len(board.cases) > 1:
+            lines.append(self._bar("cases", board.cases_done, len(board.cases), width))
+        room = max(2, height - len(lines) - 4)
+        lines += self._cases(board, width, most=room // 3)
+        lines += self._trials(board, width, most=max(1, room - room // 3))
+        failures = " · ".join(f"{code} {count}" for code, count in sorted(board.summary.by_code.items(), key=str))
+        if failures:
+            lines.append(Text(f"without a reward: {failures}", style="red"))
+        for line in lines:
+            line.no_wrap = True
+            line.truncate(width, overflow="ellipsis" if self._fancy else "crop")
+        return lines
+
+    def _head(self, board: Board) -> Text:
+        doing = f"  {board.doing}" if board.doing else ""
+        return Text(f"{printable(board.run_id)}  {board.state}{printable(doing)}  {seconds(board.elapsed)}", "bold")
+
+    def _numbers(self, board: Board) -> str:
+        parts = [f"mean {number(board.summary.mean_reward)}"] if board.summary.denominator else []
+        if board.dropped:
+            parts.append(f"{board.dropped} dropped")
+        if board.summary.cost_usd.known:
+            parts.append(f"${board.summary.cost_usd.total:.2f}")
+        return "  ".join(parts)
+
+    def _bar(self, name: str, done: int, of: int, width: int, *, more: str = "") -> Text:
+        length = max(0, min(_BAR, width - 40))
+        filled = min(length, round(length * done / of)) if of else 0
+        full, empty = ("━", "─") if self._fancy else ("#", ".")
+        text = Text(f"{name:<7} ")
+        text.append(full * filled, style="green")
+        text.append(empty * (length - filled), style="dim")
+        text.append(f" {done}/{of}  {more}".rstrip())
+        return text
+
+    def _cases(self, board: Board, width: int, *, most: int) -> list[Text]:
+        open_cases = [(name, case) for name, case in board.cases.items() if case.of and case.done < case.of]
+        if len(board.cases) < 2 or most < 1:
+            return []
+        busy = {trial.case for trial in board.in_flight.values()}
+        open_cases.sort(key=lambda item: item[0] not in busy)
+        lines = [self._case(name, case, width) for name, case in open_cases[:most]]
+        if len(open_cases) > most:
+            lines.append(Text(f"  and {len(open_cases) - most} more cases", style="dim"))
+        return lines
+
+    def _case(self, name: str, case: CaseCount, width: int) -> Text:
+        told = ((case.dropped, "dropped"), (case.failed, "failed"))
+        more = "".join(f"  {count} {word}" for count, word in told if count)
+        label = printable(short_case(name))[:28]
+        return self._bar(f"  {label:<28}", case.done, case.of, width - 24, more=more)
+
+    def _trials(self, board: Board, width: int, *, most: int) -> list[Text]:
+        now = time.monotonic()
+        lines = []
+        for trial in board.slowest(most):
+            attempt = f" attempt {trial.attempt}" if trial.attempt > 1 else ""
+            state = f"{where(trial.step, trial.phase)}{attempt} {seconds(now - trial.since)}"
+            room = max(8, width - len(state) - 4)
+            name = trial.trial_id if len(trial.trial_id) <= room else trial.trial_id[: room - 1] + "…"
+            lines.append(Text(f"  {printable(name)}  {state}"))
+        if len(board.in_flight) > most:
+            lines.append(Text(f"  and {len(board.in_flight) - most} more trials", style="dim"))
+        return lines

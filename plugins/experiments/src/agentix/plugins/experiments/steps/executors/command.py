@@ -1,0 +1,215 @@
+"""A configured command as the executor: environment in, files out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from agentix.api import (
+    EnvFailed,
+    Event,
+    Failure,
+    FailureCode,
+    Rollout,
+    StepContext,
+    StepOutcome,
+    TrajectoryError,
+    TrialWork,
+    Usage,
+    UsageError,
+    read_trajectory,
+    summarize_trajectory,
+)
+from agentix.plugins.experiments.steps.command_step import environment
+from agentix.plugins.experiments.steps.executors.answer import Answer, read_answer
+from agentix.plugins.experiments.steps.executors.environment import trial_environment
+from agentix.plugins.experiments.steps.running import exponential
+
+if TYPE_CHECKING:
+    from agentix.plugins.experiments.commands import Command, CommandRunner
+
+OUT = "out"
+LOG = "executor.log"
+FAILURE_FILE = "failure.json"
+_TRAJECTORIES = ("trajectory.json", "traj.json", "agent/trajectory.json", "agent/traj.json")
+_LONGEST_TRAJECTORY = 256 << 20
+_SAID = 500
+_ENDINGS: Mapping[FailureCode, Any] = {
+    FailureCode.AGENT_TIMEOUT: "timeout",
+    FailureCode.AGENT_FAILED: "agent_error",
+}
+
+
+async def run_command_executor(
+    command: Command,
+    ctx: StepContext,
+    inputs: Mapping[str, Any],
+    *,
+    runner: CommandRunner,
+    backoff: Callable[[int], float] = exponential,
+) -> StepOutcome:
+    """Run one trial: attempts until one ends with something that is not worth another.
+
+    `$OUT_DIR` is a new directory in each attempt. What an attempt that is not the last one left is in
+    `attempts/<n>/out` of the trial's directory, what the last one left in `out`.
+
+    Args:
+        command: What runs a trial.
+        ctx: With the trial in `work`.
+        inputs: Of the step; they are variables too.
+        runner: Runs commands.
+        backoff: Seconds to wait before the n-th further attempt.
+    """
+    work = ctx.work
+    if work is None:
+        raise UsageError("this step runs a trial: it is the first of per_trial")
+    started = time.perf_counter()
+    try:
+        key = None if work.key is None else await work.key()
+    except EnvFailed as error:
+        failure = Failure(code=FailureCode.ENV_FAILED, message=str(error), detail=error.detail)
+        return StepOutcome(rollout=_rollout(work, Answer(failure=failure)))
+    notes: list[str] = []
+    attempt = 1
+    while True:
+        place = _attempt_dir(work.directory, attempt)
+        out = _empty(work.directory / OUT)
+        scratch = _empty(place / "work")
+        work.on_event(_event(work, "phase_started", attempt, phase="executor"))
+        answer = await _attempt(command, ctx, inputs, runner=runner, key=key, out=out, scratch=scratch, place=place)
+        failure = answer.failure
+        if failure is not None:
+            (place / FAILURE_FILE).write_text(json.dumps(dataclasses.asdict(failure), indent=2) + "\n", "utf-8")
+        if failure is None or failure.code not in work.retry_on or attempt == work.max_attempts:
+            break
+        said = f"{failure.code}: {failure.message}"
+        work.on_event(_event(work, "attempt_failed", attempt, message=said))
+        notes += [*answer.notes, f"attempt {attempt} failed: {said}"]
+        out.rename(place / OUT)
+        await anyio.sleep(backoff(attempt))
+        attempt += 1
+    rollout = dataclasses.replace(
+        _rollout(work, answer),
+        attempts=attempt,
+        duration_s=time.perf_counter() - started,
+        phases={"executor": time.perf_counter() - started},
+        notes=(*notes, *answer.notes),
+    )
+    return StepOutcome(rollout=await anyio.to_thread.run_sync(_with_evidence, rollout, work, out))
+
+
+async def _attempt(
+    command: Command,
+    ctx: StepContext,
+    inputs: Mapping[str, Any],
+    *,
+    runner: CommandRunner,
+    key: str | None,
+    out: Path,
+    scratch: Path,
+    place: Path,
+) -> Answer:
+    assert ctx.work is not None
+    variables = {**environment(ctx, inputs), **trial_environment(ctx.work, out_dir=out, work_dir=scratch)}
+    result = await runner.run(
+        command,
+        variables=variables,
+        secrets={"LLM_API_KEY": key} if key else {},
+        cwd=scratch,
+        log=place / LOG,
+    )
+    return read_answer(
+        out,
+        exit_code=result.exit_code,
+        signal=result.signal,
+        timed_out=result.timed_out,
+        said=_tail(result.stderr, result.stdout),
+    )
+
+
+def _rollout(work: TrialWork, answer: Answer) -> Rollout:
+    trial, failure = work.trial, answer.failure
+    score = None
+    if answer.reward is not None:
+        score = {"reward": answer.reward, "metrics": dict(answer.metrics)}
+    return Rollout(
+        trial.instance_id,
+        score=score,
+        error=None if failure is None else f"{failure.code}: {failure.message}",
+        trial_id=trial.trial_id,
+        index=trial.index,
+        failure=failure,
+        ended=None if failure is None else _ENDINGS.get(failure.code),
+    )
+
+
+def _with_evidence(rollout: Rollout, work: TrialWork, out: Path) -> Rollout:
+    """Add trajectory and usage where the executor left them; what cannot be read of them is a note."""
+    notes: list[str] = []
+    usage = _usage(out / "usage.json", notes)
+    for name in _TRAJECTORIES:
+        path = out / name
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _LONGEST_TRAJECTORY:
+            continue
+        try:
+            found = read_trajectory(path)
+            rollout = dataclasses.replace(rollout, trajectory=found)
+            usage = usage or summarize_trajectory(path).usage
+        except (TrajectoryError, OSError, ValueError) as error:
+            notes.append(f"{name} is no trajectory in the ATIF format: {error}".splitlines()[0])
+        else:
+            break
+    return dataclasses.replace(rollout, usage=usage, notes=(*rollout.notes, *notes))
+
+
+def _usage(path: Path, notes: list[str]) -> Usage | None:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > 1 << 20:
+        return None
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        known = {name: data[name] for name in Usage.__dataclass_fields__ if data.get(name) is not None}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        notes.append(f"usage.json cannot be read: {error}")
+        return None
+    if any(isinstance(value, bool) or not isinstance(value, int | float) or value < 0 for value in known.values()):
+        notes.append("usage.json has a value that is no number from 0")
+        return None
+    return Usage(**known)
+
+
+def _attempt_dir(trial_dir: Path, attempt: int) -> Path:
+    place = trial_dir / "attempts" / str(attempt)
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _empty(directory: Path) -> Path:
+    """The directory, new and empty; what an interrupted session left there was set aside before."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    return directory
+
+
+def _event(work: TrialWork, kind: Any, attempt: int, *, phase: str | None = None, message: str | None = None) -> Event:
+    trial = work.trial
+    return Event(
+        kind=kind,
+        trial_id=trial.trial_id,
+        instance_id=trial.instance_id,
+        attempt=attempt,
+        phase=phase,
+        message=message,
+    )
+
+
+def _tail(*outputs: str) -> str:
+    return next((" ".join(text.split())[-_SAID:] for text in outputs if text.strip()), "")

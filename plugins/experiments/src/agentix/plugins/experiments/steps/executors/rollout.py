@@ -1,0 +1,86 @@
+"""The steps `rollout` and `local`: a trial in a sandbox of a provider, with any dataset and any agent."""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from pydantic import BaseModel, ConfigDict
+
+from agentix.api import (
+    Boundary,
+    EnvFailed,
+    Failure,
+    FailureCode,
+    Rollout,
+    Scope,
+    StepContext,
+    StepOutcome,
+    TrialError,
+    TrialWork,
+    UsageError,
+    rollout_one,
+)
+
+
+class NoInputs(BaseModel):
+    """Everything is said by the experiment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RolloutStep:
+    """Runs the trial in sandboxes of the run's provider."""
+
+    scopes: frozenset[Scope] = frozenset({Scope.PER_TRIAL})
+    Inputs: type[BaseModel] = NoInputs
+    executes: bool = True
+    provider: ClassVar[str | None] = None
+    """The only provider that it runs on; `None` for the run's."""
+
+    async def run(self, ctx: StepContext, inputs: NoInputs) -> StepOutcome:
+        """Run one trial; whatever happens in it is in the rollout."""
+        work = ctx.work
+        if work is None or work.provider is None:
+            raise UsageError("this step runs a trial: it is the first of per_trial")
+        try:
+            # A key that is missing is found missing before there is a sandbox.
+            if work.key is not None:
+                await work.key()
+            agent, dataset = work.load_agent(), work.load_dataset()
+        except TrialError as error:
+            return StepOutcome(rollout=_failed(work, error))
+        except UsageError as error:
+            return StepOutcome(rollout=_failed(work, EnvFailed(error.message, detail="plugin", hint=error.hint)))
+        rollout = await rollout_one(
+            work.trial,
+            dataset=dataset,
+            agent=agent,
+            provider=work.provider,
+            n_concurrent=1,
+            prepare_ahead=work.prepare_ahead,
+            limits=work.limits,
+            timeouts=work.timeouts,
+            max_attempts=work.max_attempts,
+            retry_on=work.retry_on,
+            on_event=work.on_event,
+            trial_dir=lambda _: work.directory,
+        )
+        return StepOutcome(rollout=rollout)
+
+
+class LocalStep(RolloutStep):
+    """Runs the trial in sandboxes of the provider `local`, whatever the experiment names."""
+
+    provider = "local"
+
+
+def _failed(work: TrialWork, error: TrialError) -> Rollout:
+    failure = Failure(
+        code=FailureCode(error.code),
+        message=str(error),
+        detail=error.detail,
+        boundary=cast("Boundary", error.boundary or "host"),
+        plugin=error.plugin,
+    )
+    trial = work.trial
+    return Rollout(trial.instance_id, error=str(error), trial_id=trial.trial_id, index=trial.index, failure=failure)
