@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentix.errors import AgentixError, HostError, SandboxGone, WireError
 from agentix.models import ExecResult, RuntimeMount, SandboxConfig, SandboxInfo
-from agentix.runtime import wire
+from agentix.runtime import resume, wire
 from agentix.sandbox import BaseProvider, Sandbox, SocketStream
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +87,9 @@ class Scripted(BaseProvider):
 
     async def list(self, labels: object) -> list[SandboxInfo]:
         return []
+
+    async def bridge(self, sandbox_id: str, argv: object) -> SocketStream:
+        raise await self.explain(sandbox_id)
 
     async def explain(self, sandbox_id: str) -> SandboxGone:
         return SandboxGone("it was killed for memory", exit_code=137, oom=True, log_tail="last words")
@@ -209,6 +212,7 @@ FORGED: dict[str, Callable[[int], bytes]] = {
     "output on an unknown channel": lambda call: wire.data(call, 9, b"x"),
     "output that is nothing": lambda call: wire.frame(wire.DATA, call, b"\x01"),
     "credit that was not used": lambda call: wire.credit(call, 1 << 31),
+    "an acknowledgement of what nobody keeps": lambda call: wire.ack(1),
     "an error of no form": lambda call: wire.frame(wire.ERROR, call, wire.encode("boom")),
     "an errno of no form": lambda call: wire.frame(wire.ERROR, call, wire.encode({"kind": "os", "errno": "x"})),
 }
@@ -225,6 +229,45 @@ async def test_what_is_not_the_protocol_is_a_wire_error(forged: str) -> None:
     async with scripted(runtime) as sandbox:
         with pytest.raises(WireError), anyio.fail_after(10):
             await sandbox.exec("true", output_limit=1000)
+
+
+async def test_an_acknowledgement_of_what_was_not_sent_is_a_wire_error() -> None:
+    async def runtime(peer: Peer) -> None:
+        await peer.greet()
+        await peer.receive_kind(wire.CALL)
+        await peer.send(wire.ack(1), wire.ack(0), wire.ack(1 << 40))
+        await peer.ignore()
+
+    async with scripted(runtime, reconnect_s=5.0) as sandbox:
+        with pytest.raises(WireError, match="acknowledged of"), anyio.fail_after(10):
+            await sandbox.exec("true")
+
+
+async def test_a_runtime_that_acknowledges_nothing_holds_up_bulk_data_and_nothing_else() -> None:
+    received = 0
+
+    async def runtime(peer: Peer) -> None:
+        nonlocal received
+        await peer.greet()
+        while True:
+            kind, number, payload = await peer.receive()
+            if kind == wire.DATA:
+                received += len(payload) - 1
+                await peer.send(wire.credit(number, len(payload) - 1))
+            elif kind == wire.CALL and wire.decode(payload)[0] == "exists":
+                await peer.send(wire.frame(wire.RESULT, number, wire.encode(True)))
+
+    async with scripted(runtime, reconnect_s=5.0) as sandbox, anyio.create_task_group() as group:
+        group.start_soon(sandbox.write_file, "/f", bytes(4 * resume.KEPT))
+        kept = (await sandbox.connect())._resuming.kept  # type: ignore[union-attr]
+        with anyio.fail_after(10):
+            while kept.size < resume.KEPT:  # noqa: ASYNC110
+                await anyio.sleep(0.001)
+            assert await sandbox.exists("/")
+        assert kept.size < resume.KEPT + (1 << 19)
+        assert received <= kept.size
+        group.cancel_scope.cancel()
+        await sandbox.aclose()
 
 
 async def test_more_data_than_there_was_credit_for_is_a_wire_error() -> None:
@@ -288,10 +331,10 @@ CALLS: list[Callable[[Sandbox], Coroutine[Any, Any, object]]] = [
 ]
 
 
-@given(FRAMES, st.sampled_from(CALLS), st.sampled_from(["asyncio", "trio"]))
+@given(FRAMES, st.sampled_from(CALLS), st.sampled_from(["asyncio", "trio"]), st.sampled_from([0.0, 5.0]))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_runtime_sends_a_call_ends_in_a_result_or_a_typed_error(
-    frames: list[bytes], call: Callable[[Sandbox], Coroutine[Any, Any, object]], backend: str
+    frames: list[bytes], call: Callable[[Sandbox], Coroutine[Any, Any, object]], backend: str, reconnect_s: float
 ) -> None:
     async def runtime(peer: Peer) -> None:
         await peer.greet()
@@ -299,7 +342,7 @@ def test_whatever_a_runtime_sends_a_call_ends_in_a_result_or_a_typed_error(
         await peer.send(*frames)
 
     async def go() -> None:
-        async with scripted(runtime) as sandbox:
+        async with scripted(runtime, reconnect_s=reconnect_s) as sandbox:
             with anyio.fail_after(20):
                 try:
                     result = await call(sandbox)

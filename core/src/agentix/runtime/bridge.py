@@ -5,6 +5,7 @@ An engine that can start a process in a sandbox gives the host a stream to the s
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import _socket
 import posix
 import select
@@ -13,7 +14,7 @@ import sys
 from agentix.runtime import processes
 
 _PIECE = 1 << 18
-_CONNECT_S = 10.0
+_CONNECT_S = 10
 
 
 def carry(connected: _socket.socket, source: int, sink: int) -> None:
@@ -78,12 +79,14 @@ def main() -> None:
         sys.stderr.write("agentix bridge: another process looks into this one\n")
         posix._exit(3)
     connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
-    connected.settimeout(_CONNECT_S)
+    # Whoever waits its turn among many has to block; a socket with a time limit is refused instead.
+    _signal.alarm(_CONNECT_S)
     try:
         connected.connect(b"\0" + sys.argv[-1].encode("ascii"))
     except OSError as error:
         sys.stderr.write(f"agentix bridge: the runtime's server cannot be reached: {error}\n")
         posix._exit(4)
+    _signal.alarm(0)
     carry(connected, 0, 1)
     posix._exit(0)
 

@@ -51,14 +51,15 @@ class Kept:
         """Let go of what has arrived.
 
         Args:
-            count: How many bytes have, of all that were ever sent.
+            count: How many bytes have, of all that were ever sent. What says less than was known was under way when
+                a stream was lost, and means nothing.
 
         Raises:
-            Malformed: More than were sent, or fewer than before.
+            Malformed: More than were sent.
         """
-        if not self.acknowledged <= count <= self.sent:
-            raise wire.Malformed(f"{count} bytes were acknowledged of {self.sent}, after {self.acknowledged}")
-        self.acknowledged = count
+        if count > self.sent:
+            raise wire.Malformed(f"{count} bytes were acknowledged of {self.sent} that were sent")
+        self.acknowledged = max(self.acknowledged, count)
         pieces = self._pieces
         while pieces and self._begin + len(pieces[0]) <= count:
             self._begin += len(pieces.popleft())
@@ -67,8 +68,10 @@ class Kept:
         """What has to be sent again where the other side has `count` bytes; it is not kept any longer.
 
         Raises:
-            Malformed: As of `acknowledge`.
+            Malformed: More than were sent, or fewer than it had before.
         """
+        if count < self.acknowledged:
+            raise wire.Malformed(f"{count} bytes have arrived, after {self.acknowledged} were acknowledged")
         self.acknowledge(count)
         pieces = [*self._pieces]
         if pieces and self._begin < count:
