@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("agentix.cli.score", "Score again what a run has kept."),
     "build": ("agentix.cli.build", "Build a project, its dependencies and tools into a bundle for sandboxes."),
     "bundle": ("agentix.cli.bundle", "List, show, export, import and remove bundles."),
+    "images": ("agentix.cli.images", "Pull and build the images of tasks ahead of a run, list and remove them."),
     "plugins": ("agentix.cli.plugins", "List, show and check plugins."),
     "doctor": ("agentix.cli.doctor", "Check whether this machine can run rollouts."),
     "gc": ("agentix.cli.gc", "Delete the sandboxes of processes that died."),

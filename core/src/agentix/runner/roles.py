@@ -48,7 +48,6 @@ class Roles:
         version = getattr(agent, "version", None)
         self.agent_version = version if isinstance(version, str) else None
         self.answer_is_patch = getattr(dataset, "answer", "patch") != "state"
-        self._configures = dataset if isinstance(dataset, ConfiguresSandbox) else None
         self._scoring = dataset if isinstance(dataset, ChoosesScoring) else None
         self._instruction = dataset if isinstance(dataset, HasInstruction) else None
         self._limits = dataset if isinstance(dataset, HasLimits) else None
@@ -57,12 +56,7 @@ class Roles:
 
     def config(self, instance: dict[str, Any]) -> SandboxConfig:
         """The sandbox that the dataset wants, with its image."""
-        config = SandboxConfig() if self._configures is None else self._configures.sandbox_config(instance)
-        if config.image is None:
-            image = self.dataset.image(instance)
-            if image:
-                config = config.model_copy(update={"image": image})
-        return config
+        return sandbox_config(self.dataset, instance)
 
     def scoring(self, instance: dict[str, Any]) -> Scoring:
         """Where the answer is scored."""
@@ -103,6 +97,16 @@ class Roles:
             if isinstance(text, str) and text:
                 return text
         return ""
+
+
+def sandbox_config(dataset: Dataset, instance: dict[str, Any]) -> SandboxConfig:
+    """The sandbox that a dataset wants for an instance, with its image."""
+    config = dataset.sandbox_config(instance) if isinstance(dataset, ConfiguresSandbox) else SandboxConfig()
+    if config.image is None:
+        image = dataset.image(instance)
+        if image:
+            config = config.model_copy(update={"image": image})
+    return config
 
 
 def _require(plugin: object, kind: str, methods: tuple[str, ...]) -> None:

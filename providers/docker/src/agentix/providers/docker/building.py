@@ -16,7 +16,7 @@ from agentix.providers.docker.build_log import BuildLog
 from agentix.providers.docker.build_plan import BuildPlan, key_of, plan_build, write_context
 from agentix.providers.docker.build_request import LOG, REPOSITORY, request
 from agentix.providers.docker.context import fingerprint
-from agentix.providers.docker.engine import Engine, EngineError
+from agentix.providers.docker.engine import Engine, EngineError, segment
 from agentix.providers.docker.flight import Flights
 from agentix.providers.docker.host_lock import host_lock
 from agentix.providers.docker.image import Image
@@ -95,7 +95,14 @@ class Builds:
     async def _known(self, name: str) -> Image | None:
         if self._options.rebuild and name not in self._rebuilt:
             return None
-        return await self._pulls.find(name)
+        found = await self._pulls.find(name)
+        if found is not None:
+            # So that it counts as used now.
+            repository, _, tag = name.rpartition(":")
+            query = {"repo": repository, "tag": tag}
+            path = f"/images/{segment(found.id)}/tag"
+            await self._engine.call("POST", path, query=query, doing="name an image", ok=(404, 409, 500))
+        return found
 
     async def _base(self, plan: BuildPlan, base: Base) -> Image:
         try:

@@ -55,6 +55,16 @@ class Projects:
         model = await self._plugin.config(sandbox_id, compose.files, base=base, variables=variables)
         return read_project(sandbox_id, config, model)
 
+    async def fetch(self, project: Project) -> None:
+        """Get the images of the services.
+
+        Raises:
+            EnvFailed: An image cannot be had.
+            HostError: The engine or a registry failed.
+        """
+        for name, service in project.services.items():
+            await self._image(service, where=f"services.{name}", config=project.config)
+
     async def up(self, project: Project, *, labels: Mapping[str, str]) -> None:
         """Get the images, start the services, and wait until they are as the file says.
 

@@ -21,6 +21,8 @@ from agentix.api import (
     EnvFailed,
     HostError,
     ImageBuild,
+    KeptImage,
+    PrunedImages,
     RuntimeMount,
     SandboxConfig,
     SandboxGone,
@@ -37,8 +39,10 @@ from agentix.providers.docker.config import DockerConfig
 from agentix.providers.docker.container import abilities, creation, home_of, notes, refuse
 from agentix.providers.docker.endpoint import find_endpoint
 from agentix.providers.docker.engine import Engine, EngineError, Facts, segment
+from agentix.providers.docker.failures import check_engine, creation_failed, start_failed
 from agentix.providers.docker.gone import cause_of_death, fate, what_tripped
-from agentix.providers.docker.image import Image, check_platform, normal
+from agentix.providers.docker.image import Image, check_platform
+from agentix.providers.docker.image_store import ImageStore
 from agentix.providers.docker.pacing import Pacing
 from agentix.providers.docker.pulling import Pulls
 from agentix.providers.docker.trees import Volumes, bound, is_unseen, trees_of
@@ -128,7 +132,7 @@ class DockerProvider(BaseProvider):
             HostError: The engine or a registry failed.
         """
         facts = await self._engine.facts()
-        _check_engine(facts, self._engine.endpoint.url)
+        check_engine(facts, self._engine.endpoint.url)
         refuse(config, options=self._options, facts=facts)
         sandbox_id = f"agentix-{secrets.token_hex(8)}"
         project = None
@@ -259,13 +263,37 @@ class DockerProvider(BaseProvider):
         """What keeps sandboxes from being made on this engine, each with its remedy."""
         try:
             facts = await self._engine.facts()
-            _check_engine(facts, self._engine.endpoint.url)
+            check_engine(facts, self._engine.endpoint.url)
             await base_runtime()
         except AgentixError as error:
             return [str(error)]
         finally:
             await self._engine_aclose()
         return []
+
+    async def prefetch(self, config: SandboxConfig) -> None:
+        """Pull or build what sandboxes of this config need, once for all who ask at the same time.
+
+        Raises:
+            EnvFailed: The image cannot be had, built or run here.
+            HostError: The engine or a registry failed.
+        """
+        facts = await self._engine.facts()
+        check_engine(facts, self._engine.endpoint.url)
+        if config.compose is not None:
+            project = await self._projects().read(f"agentix-{secrets.token_hex(8)}", config)
+            await self._projects().fetch(project)
+            config = project.config
+        if config.image is not None:
+            await self._image(config, facts)
+
+    async def images(self) -> Sequence[KeptImage]:
+        """The images that were built for tasks on this engine, whoever built them."""
+        return await ImageStore(self._engine).images()
+
+    async def prune_images(self, *, unused_for_s: float, dry_run: bool) -> PrunedImages:
+        """Remove what nobody has asked for in this time: images that were built for tasks, and agentix's volumes."""
+        return await ImageStore(self._engine).prune(unused_for_s=unused_for_s, dry_run=dry_run)
 
     async def __aenter__(self) -> Self:
         self._entered = True
@@ -358,7 +386,7 @@ class DockerProvider(BaseProvider):
                     builds.forget(image)
                     image = await self._image(config, facts)
                     continue
-                raise _creation_failed(error, image) from error
+                raise creation_failed(error, image) from error
             return image
 
     async def _post_create(self, sandbox_id: str, body: dict[str, Any]) -> None:
@@ -398,7 +426,7 @@ class DockerProvider(BaseProvider):
         try:
             await self._engine.call("POST", f"/containers/{segment(sandbox_id)}/start", doing="start the container")
         except EngineError as error:
-            raise _start_failed(error, image) from error
+            raise start_failed(error, image) from error
 
     async def _remove_all(self, sandbox_id: str, *, foreign: bool) -> None:
         projects = self._projects()
@@ -458,41 +486,3 @@ class DockerProvider(BaseProvider):
                     for info in left:
                         _LOG.warning("deleting %s, whose owner has died", info.id)
                         group.start_soon(remove, info.id)
-
-
-def _check_engine(facts: Facts, url: str) -> None:
-    if facts.os != "linux":
-        raise HostError(f"the engine at {url} runs {facts.os} containers, not Linux ones", detail="engine")
-    import platform
-
-    own = normal(platform.machine().lower())
-    theirs = normal(facts.architecture)
-    if theirs and theirs != own:
-        raise HostError(
-            f"the engine at {url} runs on {theirs}, and agentix's runtime is built for this machine's {own}",
-            detail="engine",
-            hint=f"run agentix on a machine with {theirs}, or use an engine on {own}",
-        )
-
-
-def _creation_failed(error: EngineError, image: Image) -> HostError | EnvFailed:
-    reason = error.reason.lower()
-    if "mount" in reason or "bind source" in reason:
-        return EnvFailed(f"a mount cannot be made: {error.reason}", detail="mount")
-    if error.status == 400 or "not a directory" in reason:
-        return EnvFailed(f"the engine refuses a container of {image.name}: {error.reason}", detail="container")
-    return error
-
-
-def _start_failed(error: EngineError, image: Image) -> HostError | EnvFailed:
-    if error.detail == "disk_full":
-        return error
-    reason = error.reason.lower()
-    if "exec format error" in reason:
-        return EnvFailed(
-            f"a container of {image.name} does not start: the engine cannot run {image.platform}",
-            detail="image_platform",
-        )
-    if error.status in (400, 404, 409) or "mkdir" in reason or "not a directory" in reason:
-        return EnvFailed(f"a container of {image.name} does not start: {error.reason}", detail="container")
-    return error
