@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentix.api import LLM, AgentixError, Case, Dataset, SandboxProvider, load
+from agentix.api import LLM, AgentixError, Case, Dataset, SandboxProvider, UsageError, load
 from agentix.cli.api import PluginRequest, PluginUse, default_provider, plugin_use
 from agentix.plugins.experiments.commands import Command, check_commands, check_pins, commands_of
 from agentix.plugins.experiments.documents import ExperimentError, Problem, Submission, problem
@@ -83,8 +83,12 @@ def load_parts(request: RunRequest) -> Parts:
     agents = Agents(commands, keys)
     problems += _agent_problems(submission, kinds, agents, native=native)
     provider, use = _provider(request, submission, executor, problems) if native else (None, None)
+    if not native and request.provider is not None:
+        raise UsageError(f"--provider {request.provider}: {executor.plugin} brings its own sandboxes")
     if problems:
         raise ExperimentError(problems)
+    if not native and submission.experiment.provider is not None:
+        notices = (*notices, f"provider: {executor.plugin} brings its own sandboxes; what the file says is not used")
     told = [*submission.notices, *pipeline.notices, *notices, *_untold(submission, kinds, native=native)]
     return Parts(
         submission=submission,

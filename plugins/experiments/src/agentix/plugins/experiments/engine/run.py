@@ -65,7 +65,7 @@ def _run(request: RunRequest, parts: Parts, path: Path, signals: SignalLatch) ->
                 if not finished:
                     start_log()
                 for notice in (*parts.notices, *notes, *writer.notices):
-                    display.say(f"note: {notice}")
+                    display.note(f"note: {notice}")
                     log.info("note: %s", notice)
 
                 async def session() -> Outcome:

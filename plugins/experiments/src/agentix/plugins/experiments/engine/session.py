@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
 import anyio.to_thread
 
-from agentix.api import AgentixError, Case, Hooks, RunError, Trial, UsageError
+from agentix.api import AgentixError, Case, Hooks, RunError, Summary, Trial, UsageError, load_run
 from agentix.cli.api import ExperimentManifest, ExperimentWriter, ResumePlan, SignalLatch, log, plural
 from agentix.plugins.experiments.cases import resolve
 from agentix.plugins.experiments.commands import CommandRunner
@@ -141,20 +141,20 @@ class Session:
         """
         cases = await self._resolve(runner)
         plan = make_plan(self._parts.submission, cases)
-        self._say(plan.line)
+        self._note(plan.line)
         for notice in plan.notices:
-            self._say(f"note: {notice}")
+            self._note(f"note: {notice}")
         manifest = make_manifest(self._parts, cases, plan, run_id=self._board.run_id)
         mixed = self._writer.check(manifest, force=self._request.force)
         self.outcome.planned = tuple(trial.trial_id for trial in plan.trials)
         executor = Executor(self._parts, runner, run_id=self._board.run_id, run_dir=self._writer.layout.root.absolute())
         resume, trials, ended = self._what_is_left(plan, executor)
-        self._fill_board(plan)
+        self._fill_board(plan, resume)
         if not self._anything_left(resume, ended):
-            self._display.say(f"{self._writer.layout.root}: finished already, {len(resume.kept)} kept")
+            self._display.note(f"{self._writer.layout.root}: finished already, {len(resume.kept)} kept")
             return None
         self._begin(manifest, resume, mixed)
-        self._say(_count_line(resume, ended))
+        self._note(_count_line(resume, ended))
         for note in self._hooks.call("agentix_run_started", run=self._writer.manifest.model_dump(mode="json")):
             log.warning("%s", note)
         self._board.state = "running"
@@ -170,7 +170,7 @@ class Session:
             max_cost_usd=self._request.max_cost_usd,
         )
         await self._trials.run(trials, ended=ended, width=self._width)
-        self._note_images()
+        self._keep_images(self._trials.images)
         if self._trials.stopped is not None:
             return self._trials.stopped
         self._board.state = "closing"
@@ -178,7 +178,7 @@ class Session:
 
     async def _resolve(self, runner: CommandRunner) -> tuple[Case, ...]:
         snapshots = self._writer.layout.root.absolute() / "cases"
-        cases = await resolve(self._parts.submission, runner=runner, snapshots=snapshots, say=self._say)
+        cases = await resolve(self._parts.submission, runner=runner, snapshots=snapshots, say=self._note)
         return select_cases(cases, patterns=self._request.cases, limit=self._request.limit)
 
     def _what_is_left(
@@ -222,14 +222,38 @@ class Session:
         self._writer.begin(manifest, resume, n_concurrent=self._width, mixed=mixed)
         self.outcome.began = True
 
-    def _fill_board(self, plan: Plan) -> None:
+    def _fill_board(self, plan: Plan, resume: ResumePlan) -> None:
         board = self._board
-        board.planned = len(plan.trials)
+        if resume.retried:
+            self._recount(frozenset(resume.retried))
+        # What an earlier, larger plan has measured is part of the run too.
+        wanted = {trial.trial_id for trial in plan.trials}
+        beside = sum(name not in wanted for name in self._writer.state.done)
+        board.planned = len(plan.trials) + beside
         for trial in plan.trials:
             board.cases.setdefault(trial.case.label, CaseCount()).of += 1
+        for case in board.cases.values():
+            case.of = max(case.of, case.done)
 
-    def _note_images(self) -> None:
+    def _recount(self, again: frozenset[str]) -> None:
+        """Count the results once more, without those that are run again."""
+        board = self._board
+        board.summary, board.cases, board.dropped = Summary(), {}, 0
+        for record in load_run(self._writer.layout.root):
+            if record.trial_id not in again:
+                board.count(record)
+
+    def _keep_images(self, images: Mapping[str, set[str]]) -> None:
         """Keep with the cases which images their trials ran in."""
+        manifest = self._writer.manifest
+        cases = tuple(
+            case.model_copy(update={"image_digests": tuple(sorted({*case.image_digests, *images[case.name]}))})
+            if case.name in images
+            else case
+            for case in manifest.cases
+        )
+        if cases != manifest.cases:
+            self._writer.update(manifest.model_copy(update={"cases": cases}))
 
     async def _close_provider(self) -> None:
         aclose = getattr(self._parts.provider, "aclose", None)
@@ -274,6 +298,10 @@ class Session:
 
     def _say(self, text: str) -> None:
         self._display.say(text)
+        log.warning("%s", text)
+
+    def _note(self, text: str) -> None:
+        self._display.note(text)
         log.info("%s", text)
 
 

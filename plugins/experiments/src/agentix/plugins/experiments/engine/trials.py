@@ -57,6 +57,8 @@ class Trials:
         stop_after: int | None,
         max_cost_usd: float | None,
     ) -> None:
+        self.images: dict[str, set[str]] = {}
+        """Digests of the images that trials of a case ran in."""
         self._parts = parts
         self._executor = executor
         self._writer = writer
@@ -140,6 +142,8 @@ class Trials:
             self._board.leave(trial_id)
             self._free()
             return
+        if record.image_digest is not None:
+            self.images.setdefault(planned.case.name, set()).add(record.image_digest)
         self._queue.finished(record)
         self._free()
         self._board.move(trial_id, "waiting")

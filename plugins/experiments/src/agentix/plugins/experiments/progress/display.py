@@ -22,7 +22,11 @@ class Display(Protocol):
     """How often to call `tick`."""
 
     def say(self, text: str) -> None:
-        """Show a line that stays."""
+        """Show a line that stays, and that the user has to know."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Show a line that stays, where anything but that is shown."""
         ...
 
     def result(self, record: Record, board: Board) -> None:
@@ -65,6 +69,10 @@ class Plain:
         """Show a line."""
         self._output.line(f"{self._clock()} {text}")
 
+    def note(self, text: str) -> None:
+        """Show a line."""
+        self.say(text)
+
     def result(self, record: Record, board: Board) -> None:
         """Show a result."""
         self.say(result_line(record, board))
@@ -93,6 +101,9 @@ class Quiet:
         """Show a line."""
         self._output.line(text)
 
+    def note(self, text: str) -> None:
+        """Nothing."""
+
     def result(self, record: Record, board: Board) -> None:
         """Nothing."""
 
@@ -117,6 +128,10 @@ class Guarded:
     def say(self, text: str) -> None:
         """Show a line that stays."""
         self._do(lambda display: display.say(text))
+
+    def note(self, text: str) -> None:
+        """Show a line that stays, where anything but that is shown."""
+        self._do(lambda display: display.note(text))
 
     def result(self, record: Record, board: Board) -> None:
         """A trial has its line."""

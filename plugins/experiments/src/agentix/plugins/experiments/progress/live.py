@@ -38,6 +38,10 @@ class Live:
         """Show a line above the moving ones."""
         self._console.print(Text(printable(text)), soft_wrap=True)
 
+    def note(self, text: str) -> None:
+        """The same."""
+        self.say(text)
+
     def result(self, record: Record, board: Board) -> None:
         """Keep a line for every result."""
         style = "red" if record.failure_code is not None or record.step_failures else ""

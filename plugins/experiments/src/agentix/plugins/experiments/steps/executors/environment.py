@@ -42,6 +42,8 @@ def trial_environment(work: TrialWork, *, out_dir: Path, work_dir: Path) -> dict
     }
     if limit is not None:
         found["AGENT_TIMEOUT_SEC"] = _word(limit)
+    for name in ("max_tool_calls", "max_tokens", "max_cost_usd", "max_turns"):
+        found[name.upper()] = _word(None if work.limits is None else getattr(work.limits, name))
     return found
 
 

@@ -1,0 +1,212 @@
+"""What another terminal can see of a run, finished or not."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentix.api import AgentNumbers, Record, Run, RunNumbers
+from agentix.cli.api import ExperimentManifest, Output, number, plural, read_owner, reason, seconds, table
+from agentix.plugins.experiments.progress.wording import where
+
+_FAILURES = 40
+_COUNTS = ("done", "of", "dropped", "failed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """One look at a run."""
+
+    run_id: str
+    path: Path
+    state: str
+    """As in progress.json; `dead` where the writer ended without saying so, `unknown` where nothing tells."""
+    progress: Mapping[str, Any]
+    numbers: RunNumbers
+    cases: Mapping[str, Counter[str]]
+    """Per case: `done`, `of`, `dropped`, `failed`."""
+    failures: tuple[Record, ...] = ()
+    more_failures: int = 0
+    planned: int = 0
+    mixed: tuple[str, ...] = ()
+    ended: tuple[Mapping[str, Any], ...] = field(default=())
+    incomplete: str | None = None
+
+
+def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
+    """Read what there is.
+
+    Args:
+        run: The run.
+        case: Only cases whose label contains this.
+        most: How many failures to keep.
+    """
+    manifest = run.manifest
+    progress = _progress(run.layout.progress)
+    cases: dict[str, Counter[str]] = {}
+    if isinstance(manifest, ExperimentManifest):
+        of = sum(row.trials for row in manifest.matrix)
+        for use in manifest.cases:
+            if (case is None or case in use.label) and use.label not in manifest.rejected:
+                cases[use.label] = Counter(of=of)
+    failures: list[Record] = []
+    more = 0
+
+    def seen() -> Iterator[Record]:
+        nonlocal more
+        for record in run:
+            if case is not None and case not in record.case:
+                continue
+            count = cases.setdefault(record.case, Counter())
+            count["done"] += 1
+            count["dropped"] += record.dropped
+            agents = record.failure_code is not None and record.failure_code.is_agents
+            count["failed"] += record.reward is None and not agents
+            if record.reward is None or record.step_failures:
+                if len(failures) < most:
+                    failures.append(record)
+                else:
+                    more += 1
+            yield record
+
+    numbers = RunNumbers.of_run(run, records=seen())
+    data = manifest.model_dump(mode="json") if isinstance(manifest, ExperimentManifest) else {}
+    return Status(
+        run_id=run.path.name,
+        path=run.path,
+        state=_state(run, progress),
+        progress=progress,
+        numbers=numbers,
+        cases=cases,
+        failures=tuple(failures),
+        more_failures=more,
+        planned=numbers.total.n + numbers.total.unrun if manifest is None else manifest.planned,
+        mixed=() if manifest is None else manifest.mixed,
+        ended=tuple(data.get("ended") or ()),
+        incomplete=data.get("incomplete"),
+    )
+
+
+def _progress(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _state(run: Run, progress: Mapping[str, Any]) -> str:
+    owner = read_owner(run.layout.lock)
+    state = str(progress.get("state") or "")
+    if owner is not None:
+        return (state or "starting") if owner.is_alive else "dead"
+    return state if state in ("finished", "stopped", "interrupted") else "dead" if state else "unknown"
+
+
+def print_status(
+    status: Status, output: Output, *, pass_at: float | None = None, failures: bool = False, case: str | None = None
+) -> None:
+    """The status for people."""
+    total = status.numbers.total
+    output.line(f"{status.run_id} ({status.state})")
+    dropped = sum(count["dropped"] for count in status.cases.values())
+    counted = sum(count["done"] for count in status.cases.values())
+    of = sum(count["of"] for count in status.cases.values()) if case is not None else status.planned
+    output.line(f"{counted}/{of or counted} trials done" + (f" · {dropped} dropped" if dropped else ""))
+    for change in status.mixed:
+        output.line(f"mixed: {change}")
+    if status.incomplete:
+        output.line(f"did not complete: {status.incomplete}")
+    for end in status.ended:
+        if not end.get("ok"):
+            output.line(f"step {end.get('step')}: {end.get('message')}")
+    output.line()
+    rows = [
+        [label, *(str(count[key]) for key in ("done", "of", "dropped", "failed"))]
+        for label, count in status.cases.items()
+    ]
+    if rows:
+        for line in table(["case", "done", "of", "dropped", "failed"], rows, right=frozenset({1, 2, 3, 4})):
+            output.line(line)
+        output.line()
+    _print_in_flight(status, output, case=case)
+    if total.n:
+        header = ["agent", "model", "done", "mean", "median", "p25", "p75", "not measured"]
+        header += [] if pass_at is None else [f"pass@{pass_at:.2f}"]
+        cells = [_row(row, pass_at) for row in status.numbers.rows.values()]
+        for line in table(header, cells, right=frozenset({2, 3, 4, 5, 6})):
+            output.line(line)
+    if failures:
+        _print_failures(status, output)
+
+
+def _row(row: AgentNumbers, pass_at: float | None) -> list[str]:
+    summary = row.summary
+    codes = " ".join(f"{code}={count}" for code, count in sorted(summary.by_code.items(), key=str)) or "-"
+    quantiles = [_number(row.quantile(q)) for q in (0.5, 0.25, 0.75)]
+    cells = [row.agent, row.llm_spec or "-", str(summary.n), _number(summary.mean_reward), *quantiles, codes]
+    if pass_at is not None:
+        passed, of = row.pass_at(pass_at), summary.denominator
+        cells.append(f"{passed}/{of} = {100 * passed / of:.0f}%" if of else "0/0")
+    return cells
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _print_in_flight(status: Status, output: Output, *, case: str | None) -> None:
+    if status.state in ("finished", "stopped", "interrupted", "unknown"):
+        return
+    flying = [t for t in status.progress.get("in_flight") or () if case is None or case in str(t.get("case", ""))]
+    if not flying:
+        return
+    output.line("in flight" if status.state != "dead" else "in flight when it was last seen")
+    rows = [
+        [str(t["trial_id"]), where(str(t["step"]), str(t.get("phase") or "")), seconds(float(t["seconds"]))]
+        for t in flying
+    ]
+    for row in rows:
+        output.line("  " + "  ".join(row))
+    more = int(status.progress.get("in_flight_count") or 0) - len(status.progress.get("in_flight") or ())
+    if more > 0 and case is None:
+        output.line(f"  and {more} more")
+    output.line()
+
+
+def _print_failures(status: Status, output: Output) -> None:
+    output.line()
+    for record in status.failures:
+        if record.reward is None:
+            output.line(f"{record.trial_id}: {reason(record)}  {status.path / 'trials' / record.trial_id}")
+        for failure in record.step_failures:
+            output.line(f"{record.trial_id}: reward {number(record.reward)}; step {failure.step}: {failure.message}")
+    if status.more_failures:
+        output.line(f"… and {plural(status.more_failures, 'more failure')}: --json lists all")
+    if not status.failures:
+        output.line("nothing failed")
+
+
+def to_data(status: Status, *, pass_at: float | None = None, failures: bool = False) -> dict[str, Any]:
+    """The status for programs."""
+    data: dict[str, Any] = {
+        "run_id": status.run_id,
+        "path": str(status.path),
+        "state": status.state,
+        "planned": status.planned,
+        "incomplete": status.incomplete,
+        "mixed": list(status.mixed),
+        "ended": [dict(end) for end in status.ended],
+        "cases": {label: {key: count[key] for key in _COUNTS} for label, count in status.cases.items()},
+        "in_flight": list(status.progress.get("in_flight") or ())
+        if status.state not in ("finished", "stopped", "interrupted")
+        else [],
+        "numbers": status.numbers.to_data(pass_at=pass_at),
+    }
+    if failures:
+        data["failures"] = [record.to_data() for record in status.failures]
+    return data
