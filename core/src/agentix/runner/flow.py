@@ -75,6 +75,8 @@ class AttemptFlow:
         self.log_dir = log_dir
         self.instance = instance
         self.notes: list[str] = []
+        self.note = _noting(self.notes, noted)
+        """Tell the reader of the result something that does not change it."""
         self.unreleased: list[str] = []
         self.solved: list[tuple[str | None, Solved]] = []
         self.skipped: str | None = None
@@ -84,7 +86,6 @@ class AttemptFlow:
         self._phases = phases
         self._tasks = tasks
         self._attempt = attempt
-        self._noted = noted
         self._told = set() if told is None else told
         self._bundle = bundle
         self._leases: dict[int, Lease] = {}
@@ -119,12 +120,6 @@ class AttemptFlow:
     def agent_error(self) -> TrialError | None:
         """What to report of the agent where there is no reward."""
         return next((s.error for _, s in reversed(self.solved) if s.error is not None), None)
-
-    def note(self, message: str) -> None:
-        """Tell the reader of the result something that does not change it."""
-        self.notes.append(message)
-        if self._noted is not None:
-            self._noted(message)
 
     async def setup(self) -> Sandbox:
         """Create the agent's sandbox, run the dataset's `setup` and the agent's `prepare` in it."""
@@ -356,3 +351,13 @@ class AttemptFlow:
             sandbox_id, why = lease.unreleased
             self.unreleased.append(sandbox_id)
             self.note(f"sandbox {sandbox_id} could not be deleted: {why}")
+
+
+def _noting(notes: list[str], noted: Callable[[str], None] | None) -> Callable[[str], None]:
+    # A method would lead from the flow's parts back to it, and its memory would wait for a collection.
+    def note(message: str) -> None:
+        notes.append(message)
+        if noted is not None:
+            noted(message)
+
+    return note

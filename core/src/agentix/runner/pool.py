@@ -11,6 +11,7 @@ from agentix.models import Rollout, Trial
 from agentix.runner.ahead import Ahead
 from agentix.runner.attempts import run_trial
 from agentix.runner.breaker import Breaker
+from agentix.runner.full_collections import rarer
 from agentix.runner.pacing import Pacer
 from agentix.runner.setting import Setting
 from agentix.runner.upcoming import Upcoming
@@ -58,6 +59,10 @@ class Pool:
             Exception: What the source of the trials or `on_result` raised, after the running trials have ended.
         """
         await self._setting.prepare()
+        with rarer(self._setting.n_concurrent):
+            await self._run()
+
+    async def _run(self) -> None:
         async with anyio.create_task_group() as tasks:
             if self._setting.feed.watched:
                 tasks.start_soon(self._setting.feed.run)

@@ -22,7 +22,10 @@ class PythonCalls:
     """What a sandbox can do with functions."""
 
     id: str
-    _worker: PythonWorker
+
+    @property
+    def _worker(self) -> PythonWorker:
+        raise NotImplementedError
 
     @overload
     async def remote(self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
