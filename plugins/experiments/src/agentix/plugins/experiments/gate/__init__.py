@@ -1,3 +1,16 @@
-"""The per-case steps: verdicts, their cache, and repairs."""
+"""The gate: no trial before its case is known to be measurable."""
 
-__all__: list[str] = []
+from agentix.plugins.experiments.gate.cache import FILE, CachedVerdict, VerdictCache
+from agentix.plugins.experiments.gate.running import GateResult, run_gate
+from agentix.plugins.experiments.gate.setting import GATE_DIR, GateSetting, RunProbe
+
+__all__ = [
+    "FILE",
+    "GATE_DIR",
+    "CachedVerdict",
+    "GateResult",
+    "GateSetting",
+    "RunProbe",
+    "VerdictCache",
+    "run_gate",
+]

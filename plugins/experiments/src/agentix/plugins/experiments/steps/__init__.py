@@ -10,7 +10,7 @@ from agentix.plugins.experiments.steps.resolving import (
     resolve_pipeline,
     resolve_step,
 )
-from agentix.plugins.experiments.steps.running import Reaction, StepResult, Verdict, exponential, run_step
+from agentix.plugins.experiments.steps.running import Reaction, StepResult, Verdict, concluded, exponential, run_step
 
 __all__ = [
     "CommandLost",
@@ -22,6 +22,7 @@ __all__ = [
     "StepResult",
     "TryLater",
     "Verdict",
+    "concluded",
     "digest",
     "exponential",
     "file_hash",

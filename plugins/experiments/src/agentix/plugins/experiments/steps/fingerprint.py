@@ -31,8 +31,6 @@ def fingerprint(resolved: ResolvedStep) -> str:
     if resolved.step is not None:
         facts["inputs"] = _inputs(resolved)
         facts["code"] = code_hash(resolved.step)
-    if resolved.fix is not None:
-        facts["fix"] = [resolved.fix.fingerprint(), resolved.spec.fix_attempts, resolved.spec.fix_writeback]
     return digest(facts)
 
 

@@ -96,7 +96,7 @@ async def run_step(
                 continue
             result = _failed(resolved, error)
         else:
-            result = _concluded(resolved, outcome)
+            result = concluded(resolved, outcome)
         return replace(result, attempts=attempt, seconds=time.monotonic() - started)
 
 
@@ -115,7 +115,8 @@ async def _run(
     return await run_command_step(resolved.command, ctx, inputs, runner=runner, secrets=secrets)
 
 
-def _concluded(resolved: ResolvedStep, outcome: StepOutcome) -> StepResult:
+def concluded(resolved: ResolvedStep, outcome: StepOutcome) -> StepResult:
+    """What an outcome, such as one that is remembered, means by the file."""
     spec = resolved.spec
     if outcome.ok:
         reaction: Reaction = "drop" if outcome.drop else "go_on"

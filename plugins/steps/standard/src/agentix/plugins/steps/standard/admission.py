@@ -59,9 +59,7 @@ class Admission:
             rewards = [_reward(await ctx.probe(agent, index=index), agent, index) for index in indices]
             good = all(reward >= bound if sign == ">=" else reward <= bound for reward in rewards)
             passed = passed and good
-            line = f"{agent} {_listed(rewards)} want {sign} {bound:.2f} -> {'PASS' if good else 'FAIL'}"
-            lines.append(line)
-            ctx.say(f"case {ctx.case.label}: {line}")
+            lines.append(f"{agent} {_listed(rewards)} want {sign} {bound:.2f} -> {'PASS' if good else 'FAIL'}")
         ok = passed or inputs.require == "any"
         message = "; ".join(lines)
         return StepOutcome(

@@ -1,0 +1,75 @@
+"""What the gate is told once, for all cases."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentix.api import Case, Rollout, slug
+from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.steps import ResolvedStep, digest, exponential, file_hashes
+
+GATE_DIR = "gate"
+
+
+class RunProbe(Protocol):
+    """Runs a case once through the run's own executor."""
+
+    def __call__(self, case: Case, agent: str, *, index: int, directory: Path) -> Awaitable[Rollout]:
+        """Run it; `directory` is a new one, which the probe keeps its files in."""
+        ...
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateSetting:
+    """How cases are checked."""
+
+    steps: tuple[ResolvedStep, ...]
+    run_id: str
+    run_dir: Path
+    experiment: str
+    snapshots: Path
+    """Where the snapshots of cases are, those of repaired ones too."""
+    cache: Path
+    """The file with the verdicts."""
+    setup: Mapping[str, Any]
+    """What decides a probe's reward besides the case and the step: executor, provider, options. Plain data."""
+    run_probe: RunProbe
+    runner: CommandRunner | None = None
+    regate: bool = False
+    """Whether to check again what has a verdict."""
+    concurrency: int = 1
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    say: Callable[[str], None] = _silent
+    backoff: Callable[[int], float] = exponential
+
+    def key(self, case: Case, step: ResolvedStep) -> str | None:
+        """What a verdict is kept under; `None` where the case's content is not known."""
+        if case.sha256 is None:
+            return None
+        # Where the snapshot is plays no part in what it is.
+        options = {name: value for name, value in case.options.items() if name != "path"}
+        return digest(
+            {
+                "case": case.sha256,
+                "dataset": [case.dataset, options, file_hashes(options)],
+                "instance": None if case.directory is not None else case.instance,
+                "setup": self.setup,
+                "files": file_hashes(self.setup),
+                "step": step.fingerprint(),
+            }
+        )
+
+    def case_directory(self, case: Case) -> Path:
+        """Where the evidence about a case is; other bytes are another place."""
+        return self.run_dir / GATE_DIR / f"{slug(case.name)}-{(case.sha256 or 'unhashed')[:12]}"
+
+    def directory(self, case: Case, step: ResolvedStep) -> Path:
+        """Where a step on a case may write."""
+        return self.case_directory(case) / step.key
