@@ -94,7 +94,7 @@ class ExperimentWriter:
         Raises:
             RunChanged: Something that matters differs.
         """
-        if self.earlier is None:
+        if self.earlier is None or not (self.state.done or self.state.recoverable):
             return []
         changes = self.earlier.changes(manifest)
         if changes and not force:
@@ -103,9 +103,6 @@ class ExperimentWriter:
                 + "\n".join(f"    {change}" for change in changes),
                 hint="Use another --id, or --force to go on and have the new records marked as mixed.",
             )
-        versions = self.earlier.version_changes(manifest)
-        self.notices += [f"mixed: {change}" for change in changes]
-        self.notices += [f"another version than before: {change}" for change in versions]
         return changes
 
     def plan(self, trials: Iterable[Trial], *, retry: frozenset[FailureCode] = frozenset()) -> ResumePlan:

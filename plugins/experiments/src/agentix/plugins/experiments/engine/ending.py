@@ -9,8 +9,8 @@ from pathlib import Path
 
 from agentix.api import RunError, load_run
 from agentix.cli.api import ExperimentManifest, Output, Summary, exit_codes, missing, number, totals
+from agentix.plugins.experiments.engine.flow import Outcome
 from agentix.plugins.experiments.engine.request import RunRequest
-from agentix.plugins.experiments.engine.session import Outcome
 
 _LISTED = 10
 

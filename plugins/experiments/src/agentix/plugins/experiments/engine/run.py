@@ -20,10 +20,11 @@ from agentix.cli.api import (
     width_for,
 )
 from agentix.plugins.experiments.engine.ending import Ending, judge, print_ending
+from agentix.plugins.experiments.engine.flow import Outcome
 from agentix.plugins.experiments.engine.parts import Parts, load_parts
 from agentix.plugins.experiments.engine.preview import preview
 from agentix.plugins.experiments.engine.request import RunRequest
-from agentix.plugins.experiments.engine.session import Outcome, Session
+from agentix.plugins.experiments.engine.session import Session
 from agentix.plugins.experiments.progress import Board, Guarded, make_display
 
 
