@@ -40,7 +40,7 @@ def run_dir(write_run):
         AgentRow(agent="claude", llm_spec="opus", use=PluginUse(ref="claude"), trials=5),
         AgentRow(agent="oracle", use=PluginUse(ref="oracle"), trials=1),
     )
-    ended = (StepEnd(step="ship", ok=False, message="the bucket is gone"),)
+    ended = (StepEnd(step="ship", fingerprint="f", ok=False, message="the bucket is gone"),)
     return write_run(records, matrix=matrix, planned=6, gate=("case cases/a: oracle [1 1] -> PASS",), ended=ended)
 
 
