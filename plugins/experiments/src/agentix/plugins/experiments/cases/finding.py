@@ -10,7 +10,16 @@ CASE_FILE = "task.toml"
 
 
 class NoCase(Exception):
-    """A path stands for nothing that could be run; the text says why."""
+    """A path stands for nothing that could be run.
+
+    Args:
+        message: Why.
+        there: Whether there is something at that path.
+    """
+
+    def __init__(self, message: str, *, there: bool = True) -> None:
+        super().__init__(message)
+        self.there = there
 
 
 def find_cases(root: Path, path: str) -> tuple[str, ...]:
@@ -28,7 +37,7 @@ def find_cases(root: Path, path: str) -> tuple[str, ...]:
     whole = root / path
     if not glob.has_magic(path):
         if not os.path.lexists(whole):
-            raise NoCase("there is no such directory")
+            raise NoCase("there is no such directory", there=False)
         if not whole.is_dir():
             hint = f"; give {Path(path).parent}" if whole.name == CASE_FILE else ""
             raise NoCase(f"is no directory, and a case is one{hint}")
@@ -39,7 +48,7 @@ def find_cases(root: Path, path: str) -> tuple[str, ...]:
     found = glob.glob(path, root_dir=root, recursive=True)  # noqa: PTH207
     cases = {match.rstrip("/") or match for match in found if (root / match / CASE_FILE).is_file()}
     if not cases and not found:
-        raise NoCase("nothing matches it")
+        raise NoCase("nothing matches it", there=False)
     if not cases:
         raise NoCase(f"no directory that matches it has a {CASE_FILE}; it matches {len(found)} of other kinds")
     return tuple(sorted(cases, key=os.fsencode))

@@ -167,7 +167,7 @@ def _write_patterns(info: Path, prefixes: set[str]) -> None:
     """Have directories checked out with all that is in them, and nothing else."""
     info.mkdir(exist_ok=True)
     escaped = (re.sub(r"([\\*?\[\] ])", r"\\\1", prefix) for prefix in sorted(prefixes))
-    patterns = "".join(f"/{prefix}/\n" for prefix in escaped)
+    patterns = "".join(f"/{prefix}\n" for prefix in escaped)
     (info / "sparse-checkout").write_text(patterns, encoding="utf-8", errors="surrogateescape")
 
 

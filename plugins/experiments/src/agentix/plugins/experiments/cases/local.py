@@ -24,17 +24,18 @@ def locate(path: str, *, file: Path) -> tuple[Located, ...]:
         NoCase: Neither has any.
     """
     written = str(Path(path).expanduser())
-    reasons: dict[Path, str] = {}
-    for root in dict.fromkeys((Path.cwd(), file.absolute().parent)):
+    roots = tuple(dict.fromkeys((Path.cwd(), file.absolute().parent)))
+    absent = ""
+    for root in roots:
         try:
             found = find_cases(root, written)
         except NoCase as error:
-            reasons[root] = str(error)
+            if error.there:
+                raise
+            absent = str(error)
             continue
         except OSError as error:
             raise NoCase(f"cannot be read: {error.filename}: {error.strerror}") from error
         return tuple(Located(label=label, directory=(root / label).resolve()) for label in found)
-    if len(set(reasons.values())) == 1:
-        places = " and ".join(str(root) for root in reasons) if not Path(written).is_absolute() else ""
-        raise NoCase(next(iter(reasons.values())) + (f" (looked in {places})" if places else ""))
-    raise NoCase("; ".join(f"in {root}: {reason}" for root, reason in reasons.items()))
+    places = "" if Path(written).is_absolute() else f" (looked in {' and '.join(str(root) for root in roots)})"
+    raise NoCase(absent + places, there=False)

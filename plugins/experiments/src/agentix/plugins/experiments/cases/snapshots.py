@@ -33,8 +33,14 @@ def take_snapshot(source: Path, snapshots: Path, *, work: Path) -> tuple[str, Pa
         DatasetError: It cannot be read, holds something that is no content, or changes while it is read.
         HostError: There is no room, or no right, to write the copy.
     """
-    for _ in range(_TRIES):
-        digest = content_hash(source)
+    for left in reversed(range(_TRIES)):
+        try:
+            digest = content_hash(source)
+        except DatasetError:
+            # It may have been edited that very moment.
+            if left:
+                continue
+            raise
         place = snapshots / digest
         if _is_whole(place, digest):
             return digest, place
