@@ -51,6 +51,7 @@ class Commands(Document):
     inherit_env: bool = True
     """Whether commands see this machine's environment."""
     commands: Mapping[Name, CommandSpec] = Field(default_factory=dict)
+    """By name."""
     files: Mapping[Name, Path] = Field(default_factory=dict)
     """The document that each command stands in; `uses` is relative to it."""
 
@@ -59,35 +60,47 @@ class PriceSpec(Document):
     """US dollars for a million tokens."""
 
     input: Annotated[float, Field(ge=0)] | None = None
+    """Of what is sent; the file may call it `in`."""
     output: Annotated[float, Field(ge=0)] | None = None
+    """Of what comes back; the file may call it `out`."""
     cached: Annotated[float, Field(ge=0)] | None = None
+    """Of what is read from the cache."""
 
 
 class LLMSpec(Document):
     """A model."""
 
     name: Name
+    """What the matrix calls it."""
     model: Name
+    """What its API calls it."""
     api: Name | None = None
     """`anthropic`, `openai`, …; the file may call it `provider`."""
     base_url: Name | None = None
+    """Where its API is, if not where that API always is."""
     api_key_env: VariableName | None = None
     """The name of the variable that holds the key."""
     api_key_cmd: tuple[str, ...] | None = Field(default=None, min_length=1)
     """A program that prints the key."""
     parameters: Mapping[str, Any] = Field(default_factory=dict)
+    """Passed on to the agent, such as a temperature."""
     price: PriceSpec | None = None
+    """What it costs, so that runs know what they cost."""
 
 
 class CaseSpec(Document):
     """Where a case is. A key that is not given is taken from `case_defaults`."""
 
     source: Literal["local", "git", "hf", "dataset"] = "local"
+    """Where it comes from."""
     id: Name | None = None
+    """What trial ids call it instead of the last part of its path."""
     path: Name | None = None
     """Of a directory; a glob for several. In the repository for `git` and `hf`."""
     repo: Name | None = None
+    """Address of the git repository, or name of the dataset repository on the hub."""
     ref: Name | None = None
+    """Branch, tag or commit. What is recorded is the commit."""
     sha256: Digest | None = None
     """What the content has to hash to; for a path that names one case."""
     fetch: Name | None = None
@@ -104,37 +117,50 @@ class AgentSpec(Document):
     """An agent of the matrix; in the file also just its name."""
 
     name: Name
+    """Of an installed agent, or of the configured command `agent_<name>`."""
     id: Name | None = None
     """What trial ids call it instead of its name."""
     llm_spec: Name | None = None
     """The one model that it runs with, instead of the matrix's."""
     trials: Count | None = None
+    """How often it runs on a case, instead of the matrix's number."""
     options: Mapping[str, Any] = Field(default_factory=dict)
+    """Of the agent."""
 
 
 class Matrix(Document):
     """What is run on every case."""
 
     agents: tuple[AgentSpec, ...] = Field(min_length=1)
+    """Names, or mappings that say more."""
     llm_specs: tuple[Name, ...] = ()
+    """The models that every agent runs with, unless it needs none or names its own."""
     trials: Count = 1
+    """How often each agent runs on each case; once for one that always does the same."""
 
 
 class LimitsSpec(Document):
     """What one attempt of the agent may use."""
 
     timeout: Duration | None = None
+    """How long it may take."""
     max_tool_calls: Count | None = None
+    """How many tools it may call."""
     max_tokens: Count | None = None
+    """How many tokens it may use, in and out."""
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
+    """What it may cost, where the price is known."""
     max_turns: Count | None = None
+    """How often it may ask the model."""
 
 
 class ProviderSpec(Document):
     """Where sandboxes come from; in the file also just its name. Keys beside `name` are its options."""
 
     name: Name
+    """Of an installed provider."""
     options: Mapping[str, Any] = Field(default_factory=dict)
+    """Of the provider."""
 
 
 class StepSpec(Document):
@@ -147,12 +173,17 @@ class StepSpec(Document):
     inputs: Mapping[str, Any] = Field(default_factory=dict, validation_alias="with")
     """In the file: `with`."""
     on_failure: Literal["fail", "warn", "skip"] = "fail"
+    """What becomes of a unit whose step fails; `skip` leaves the unit out and goes on."""
     on_violation: Literal["fail", "warn", "drop"] | None = None
+    """What becomes of a unit that a guard rejects; `drop` keeps the measurement and publishes nothing of it."""
     fix: Name | None = None
     """The command that repairs what a per-case step rejected."""
     fix_writeback: bool = False
+    """Whether the repaired case is written back to where it came from."""
     fix_attempts: Count = 1
+    """How many rounds of check, repair, check there are."""
     retries: Annotated[int, Field(ge=0)] = 0
+    """How often the step is tried again where it came to no conclusion."""
 
     @property
     def label(self) -> str:
@@ -166,27 +197,40 @@ class Pipeline(Document):
     concurrency: Count = 4
     """How many trials are post-processed at once."""
     per_case_concurrency: Count = 1
+    """How many cases are checked at once."""
     inputs: Mapping[str, Any] = Field(default_factory=dict, validation_alias="with")
     """In the file: `with`. Inputs for every step that takes them and does not say otherwise."""
     per_case: tuple[StepSpec, ...] = ()
+    """Before any trial, for each case: is it fit to be measured?"""
     per_trial: tuple[StepSpec, ...] = ()
+    """For each trial; the first one may say what runs it."""
     per_experiment: tuple[StepSpec, ...] = ()
+    """Once, when all trials are done."""
 
 
 class Experiment(Document):
     """The run."""
 
     name: Name
+    """What reports call it."""
     cases: tuple[CaseSpec, ...] = Field(min_length=1)
     """With `case_defaults` filled in."""
     matrix: Matrix
+    """What runs on every case."""
     concurrency: Count = 1
+    """How many trials run at once."""
     max_attempts: Count = 1
+    """How often a trial is tried where it failed for a reason that may pass."""
     retry_on: tuple[Name, ...] | None = None
+    """The failure codes that are such reasons, instead of the usual ones."""
     prepare_ahead: Annotated[int, Field(ge=0)] | None = None
+    """How many sandboxes are made ready ahead of need; a quarter of `concurrency` by default."""
     limits: LimitsSpec = Field(default_factory=LimitsSpec)
+    """What one attempt of an agent may use."""
     provider: ProviderSpec | None = None
+    """Where sandboxes come from: a name, or a mapping with the name and options."""
     pipeline: Pipeline = Field(default_factory=Pipeline)
+    """What is done around the trials."""
 
 
 class Submission(Document):

@@ -90,7 +90,8 @@ def _experiment(definitions: dict[str, Any]) -> None:
     }
     provider = definitions["ProviderSpec"]
     provider["additionalProperties"] = True
-    properties["provider"] = {"anyOf": [_NAME, {"$ref": "#/$defs/ProviderSpec"}]}
+    said = properties["provider"]["description"]
+    properties["provider"] = {"anyOf": [_NAME, {"$ref": "#/$defs/ProviderSpec"}], "description": said}
     agents = definitions["Matrix"]["properties"]["agents"]
     agents["items"] = {"anyOf": [_NAME, {"$ref": "#/$defs/AgentSpec"}]}
     older = {
