@@ -119,6 +119,8 @@ class FakeEngine:
             return Answers(value=listing)
         if path == "/networks":
             return Answers(value=[])
+        if path == "/volumes":
+            return Answers(value={"Volumes": None})
         if path.endswith("/attach"):
             return Answers(101)
         if path.endswith("/start"):

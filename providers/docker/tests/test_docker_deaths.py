@@ -17,6 +17,7 @@ import pytest
 
 from agentix.api import EnvFailed, Mount, Sandbox, SandboxConfig, SandboxGone, base_runtime
 from agentix.providers.docker import DockerProvider
+from agentix.providers.docker.containers import remove_container
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
@@ -48,7 +49,7 @@ async def ended_by(
 
 async def test_a_removed_container_ends_every_call_with_that_reason(provider: DockerProvider, images: Any) -> None:
     async def remove(sandbox: Sandbox) -> None:
-        await provider._remove(sandbox.id)
+        await remove_container(provider._engine, sandbox.id)
 
     gone = await ended_by(provider, SandboxConfig(image=images.busybox), remove)
     assert len(gone) == 3

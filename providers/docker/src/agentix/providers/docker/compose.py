@@ -12,6 +12,7 @@ from agentix.api import EnvFailed, HostError, ImageBuild, SandboxConfig
 from agentix.providers.docker.compose_plugin import ComposePlugin
 from agentix.providers.docker.compose_project import BESIDE, NO_IMAGE, PROJECT, Project, image_of, read_project
 from agentix.providers.docker.engine import segment
+from agentix.providers.docker.health import healthcheck_of
 
 if TYPE_CHECKING:
     from agentix.providers.docker.building import Builds
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from agentix.providers.docker.image import Image
     from agentix.providers.docker.pulling import Pulls
 
+_LOADER = frozenset({"LD_AUDIT", "LD_PRELOAD", "LD_LIBRARY_PATH"})
 _POLL_S = 0.1
 _GONE_S = 20.0
 _LOG_LINES = "20"
@@ -135,8 +137,16 @@ class Projects:
             await self._engine.call("POST", path, body=body, doing="connect the sandbox to its network")
 
     async def is_project(self, sandbox_id: str) -> bool:
-        """Whether a sandbox that another process made has services."""
-        return bool(await self._containers(sandbox_id))
+        """Whether a sandbox that another process made has services, or something that was made for them."""
+        return bool(await self._containers(sandbox_id) or await self._parts(sandbox_id))
+
+    async def _parts(self, sandbox_id: str) -> list[dict[str, Any]]:
+        filters = {"filters": json.dumps({"label": [f"{PROJECT}={sandbox_id}"]})}
+        found: list[dict[str, Any]] = []
+        for path in ("/networks", "/volumes"):
+            answer = (await self._engine.call("GET", path, query=filters, doing="list networks and volumes")).json()
+            found += (answer if isinstance(answer, list) else (answer or {}).get("Volumes")) or ()
+        return found
 
     async def remove(self, sandbox_id: str) -> None:
         """Remove the services with their networks and volumes; the sandbox itself is gone already.
@@ -210,6 +220,15 @@ def joined(body: dict[str, Any], project: Project, *, image: Image, head: tuple[
     if entrypoint or command:
         own = [*(image.entrypoint if entrypoint is None else entrypoint), *(command or ())]
         body["Entrypoint"] = [*head, home, *own]
+    check = healthcheck_of(main)
+    if check is not None:
+        body["Healthcheck"] = check
+        # What the engine runs knows the container's variables only.
+        own_env = main.get("environment") or {}
+        body["Env"] = [
+            *body.get("Env", ()),
+            *(f"{name}={value}" for name, value in own_env.items() if value is not None and name not in _LOADER),
+        ]
     body["Labels"] = {**body["Labels"], PROJECT: project.id, BESIDE: project.id}
     body["HostConfig"] = host
     return body

@@ -20,13 +20,13 @@ _LOGS = "/logs"
 _HONOURED = frozenset(
     {
         *("build", "cap_add", "command", "cpus", "depends_on", "deploy", "entrypoint", "environment", "extra_hosts"),
-        *("hostname", "image", "mem_limit", "networks", "platform", "shm_size", "tmpfs", "user", "volumes"),
-        "working_dir",
+        *("healthcheck", "hostname", "image", "mem_limit", "networks", "platform", "shm_size", "tmpfs", "user"),
+        *("volumes", "working_dir"),
     }
 )
 _WITHOUT_MEANING = frozenset(
     {
-        *("annotations", "attach", "container_name", "env_file", "expose", "healthcheck", "init", "labels", "logging"),
+        *("annotations", "attach", "container_name", "env_file", "expose", "init", "labels", "logging"),
         *("ports", "profiles", "pull_policy", "restart", "stdin_open", "stop_grace_period", "stop_signal", "tty"),
     }
 )

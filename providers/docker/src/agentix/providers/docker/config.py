@@ -48,6 +48,8 @@ class DockerConfig(BaseModel):
     reconnect_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """Seconds for which a stream that was lost is dialled again while its sandbox lives, and for which a sandbox whose
     host is gone waits before it ends; 0 ends a sandbox with its stream."""
+    warm: Annotated[int, Field(ge=0)] = 0
+    """Containers to keep ready of each of the last four configs that were asked for at least twice."""
     lease_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds after which `agentix gc` on another machine may take a sandbox for abandoned; on this machine it looks at
     the process that owns it."""

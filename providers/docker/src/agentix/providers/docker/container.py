@@ -47,6 +47,8 @@ def abilities(facts: Facts | None) -> frozenset[Capability]:
         for name in facts.cannot_limit
     }
     able = set(ALWAYS) - lacking
+    if not facts.podman:
+        able.add(Capability.NETWORK_SWITCH)
     if limits_storage(facts):
         able.add(Capability.STORAGE_LIMIT)
     if has_gpus(facts):

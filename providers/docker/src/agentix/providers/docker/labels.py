@@ -16,6 +16,8 @@ _OWNER = "agentix.owner"
 _LEASE = "agentix.lease"
 _NAMES = "agentix.labels"
 _PLACE = "agentix.sandbox"
+WARM = "agentix.warm"
+"""On a container that was made for nobody yet: whose it became is written down on this machine."""
 _OURS = frozenset({PROVIDER, _OWNER, _LEASE, _NAMES, _PLACE})
 
 
@@ -41,6 +43,10 @@ class Found:
     info: SandboxInfo
     owner: Owner | None
     lease_until: float
+    warm: bool = False
+    """Whether it was made for nobody yet."""
+    beside: bool = False
+    """Whether this is a part of what runs beside the sandbox."""
 
     @property
     def abandoned(self) -> bool:
@@ -77,6 +83,8 @@ def read(container: Mapping[str, Any]) -> Found | None:
         ),
         owner=owner,
         lease_until=float(lease) if lease.isdigit() else 0.0,
+        warm=WARM in labels,
+        beside=BESIDE in labels,
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 from anyio.abc import ByteStream
 
 from agentix.api import (
@@ -19,9 +21,11 @@ from agentix.api import (
     BaseProvider,
     Capability,
     EnvFailed,
+    ExecResult,
     HostError,
     ImageBuild,
     KeptImage,
+    Network,
     PrunedImages,
     RuntimeMount,
     SandboxConfig,
@@ -30,6 +34,7 @@ from agentix.api import (
     Unsupported,
     base_runtime,
 )
+from agentix.providers.docker import given
 from agentix.providers.docker import labels as ownership
 from agentix.providers.docker.attached import AttachedStream
 from agentix.providers.docker.building import Builds
@@ -37,24 +42,28 @@ from agentix.providers.docker.compose import Projects, joined
 from agentix.providers.docker.compose_project import Project
 from agentix.providers.docker.config import DockerConfig
 from agentix.providers.docker.container import abilities, creation, home_of, notes, refuse
+from agentix.providers.docker.containers import create_container, remove_container
 from agentix.providers.docker.endpoint import find_endpoint
 from agentix.providers.docker.engine import Engine, EngineError, Facts, segment
 from agentix.providers.docker.failures import check_engine, creation_failed, start_failed
 from agentix.providers.docker.gone import cause_of_death, fate, what_tripped
+from agentix.providers.docker.health import wait_healthy
 from agentix.providers.docker.image import Image, check_platform
 from agentix.providers.docker.image_store import ImageStore
+from agentix.providers.docker.listing import find_sandboxes
+from agentix.providers.docker.network import set_network
 from agentix.providers.docker.pacing import Pacing
 from agentix.providers.docker.pulling import Pulls
+from agentix.providers.docker.services import Services
+from agentix.providers.docker.sweep import Sweep
 from agentix.providers.docker.trees import Volumes, bound, is_unseen, trees_of
+from agentix.providers.docker.warm import WarmPool
 
 if TYPE_CHECKING:
     from typing import Self
 
 _LOG = logging.getLogger("agentix.providers.docker")
-_CREATED_S = 20.0
-_POLL_S = 0.05
 _GONE_S = 25.0
-_SWEEPS = 8
 
 
 class DockerProvider(BaseProvider):
@@ -78,6 +87,7 @@ class DockerProvider(BaseProvider):
     # With these, a container that is paused is found out within 12 s.
     heartbeat_s = 4.0
     missed_heartbeats = 9
+    prepares_ahead = True
 
     def __init__(self, config: DockerConfig | None = None) -> None:
         super().__init__()
@@ -89,10 +99,12 @@ class DockerProvider(BaseProvider):
         self._dialled: set[str] = set()
         self._memory_limited: set[str] = set()
         self._with_services: set[str] = set()
-        self._sweeping = anyio.Lock()
-        self._swept = False
+        self._sweep = Sweep()
         self._entered = False
         self._unseen = False
+        self._warm: WarmPool | None = None
+        if self._options.warm:
+            self._warm = WarmPool(self._options.warm, make=self._make_warm, fits=self._fits, delete=self.delete)
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]
@@ -124,13 +136,36 @@ class DockerProvider(BaseProvider):
         return Projects(self._engine, self._options, pulls, builds)
 
     async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
-        """Create and start a container, with a stream attached to it.
+        """Create and start a container, with a stream attached to it, or take one that was kept ready.
 
         Raises:
             Unsupported: The config asks for something that this engine cannot do.
             EnvFailed: The image cannot be had, built or run here, or does not start.
             HostError: The engine or a registry failed.
         """
+        if self._warm is None or config.compose is not None:
+            return await self._make(config, runtime)
+        info = await self._warm.take(config, runtime)
+        if info is None:
+            return await self._make(config, runtime)
+        try:
+            await anyio.to_thread.run_sync(given.write, info.id, config.labels)
+        except BaseException:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_GONE_S), suppress(AgentixError):
+                await self.delete(info.id)
+            raise
+        return replace(info, labels=dict(config.labels))
+
+    async def _make_warm(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
+        return await self._make(config.model_copy(update={"labels": {ownership.WARM: "yes"}}), runtime)
+
+    async def _fits(self, info: SandboxInfo, config: SandboxConfig) -> bool:
+        stream = self._streams.get(info.id)
+        if stream is None or await fate(self._engine, info.id, log=stream.log) is not None:
+            return False
+        return (await self._image(config, await self._engine.facts())).digest == info.image_digest
+
+    async def _make(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
         facts = await self._engine.facts()
         check_engine(facts, self._engine.endpoint.url)
         refuse(config, options=self._options, facts=facts)
@@ -141,7 +176,7 @@ class DockerProvider(BaseProvider):
             config = project.config
             refuse(config, options=self._options, facts=facts)
         self._check_mounts(config, runtime)
-        await self._sweep()
+        await self._sweep.once(self.orphans, self._remove_foreign)
         image = await self._image(config, facts)
         if project is not None:
             image = project.changed(image)
@@ -229,6 +264,59 @@ class DockerProvider(BaseProvider):
         self._streams[sandbox_id] = stream
         return stream
 
+    async def settle(self, sandbox_id: str) -> None:
+        """Wait until the sandbox's own service in a compose file is healthy, where that has a check.
+
+        Raises:
+            EnvFailed: It is not.
+        """
+        if sandbox_id in self._with_services:
+            await wait_healthy(self._engine, sandbox_id)
+
+    async def set_network(self, sandbox_id: str, network: Network, *, allowed_hosts: Sequence[str] = ()) -> None:
+        """Connect a container to the engine's network, or disconnect it from all.
+
+        Raises:
+            Unsupported: It has services beside it, or the network is an allowlist, or the engine is Podman.
+            SandboxGone: There is no such container.
+            HostError: The engine failed.
+        """
+        if sandbox_id in self._with_services:
+            raise Unsupported("provider docker cannot switch the network of a sandbox that has services beside it")
+        if Capability.NETWORK_SWITCH not in self.capabilities:
+            raise Unsupported("Podman cannot switch the network of a sandbox that runs")
+        await set_network(self._engine, sandbox_id, network, public=self._options.public_network)
+
+    async def service_exec(
+        self,
+        sandbox_id: str,
+        service: str,
+        command: str | Sequence[str],
+        *,
+        user: str | None,
+        timeout_s: float | None,
+        output_limit: int,
+    ) -> ExecResult:
+        """Run a command in a service beside a sandbox; at its limit it is left behind.
+
+        Raises:
+            EnvFailed: There is no such service, or it does not run.
+            HostError: The engine failed.
+        """
+        return await Services(self._engine).execute(
+            sandbox_id, service, command, user=user, timeout_s=timeout_s, output_limit=output_limit
+        )
+
+    async def service_download(self, sandbox_id: str, service: str, remote: str, local: Path) -> Sequence[str]:
+        """Copy a file or a tree out of a service beside a sandbox; returns what was left out.
+
+        Raises:
+            FileNotFoundError: There is no such path.
+            EnvFailed: There is no such service.
+            HostError: The engine failed.
+        """
+        return await Services(self._engine).download(sandbox_id, service, remote, local)
+
     async def remarks(self, sandbox_id: str) -> tuple[str, ...]:
         """Tell of processes that were killed for memory, which the exit code of what started them may hide."""
         if sandbox_id not in self._memory_limited:
@@ -244,6 +332,7 @@ class DockerProvider(BaseProvider):
         stream = self._streams.pop(sandbox_id, None)
         self._dialled.discard(sandbox_id)
         self._memory_limited.discard(sandbox_id)
+        given.forget(sandbox_id)
         if stream is not None:
             await stream.aclose()
         await self._remove_all(sandbox_id, foreign=stream is None)
@@ -253,11 +342,11 @@ class DockerProvider(BaseProvider):
 
     async def list(self, labels: Mapping[str, str]) -> list[SandboxInfo]:
         """The containers on this engine that are sandboxes and carry all of these labels, whoever made them."""
-        return [found.info for found in await self._found(labels)]
+        return [found.info for found in await find_sandboxes(self._engine, labels)]
 
     async def orphans(self) -> tuple[SandboxInfo, ...]:
         """The sandboxes whose owner has died without deleting them."""
-        return tuple(found.info for found in await self._found({}) if found.abandoned)
+        return tuple(found.info for found in await find_sandboxes(self._engine, {}) if found.abandoned)
 
     async def check(self) -> Sequence[str]:
         """What keeps sandboxes from being made on this engine, each with its remedy."""
@@ -302,6 +391,8 @@ class DockerProvider(BaseProvider):
     async def aclose(self) -> None:
         """Delete what is left of this provider's sandboxes, and hang up."""
         with anyio.CancelScope(shield=True):
+            if self._warm is not None:
+                await self._warm.aclose()
             for sandbox_id in [*self._streams]:
                 await self.delete(sandbox_id)
             self._entered = False
@@ -372,7 +463,7 @@ class DockerProvider(BaseProvider):
                 head = (*runtime.argv, *SERVER_ARGS, "--stdio")
                 body = joined(body, project, image=image, head=head, home=home_of(image))
             try:
-                await self._post_create(sandbox_id, body)
+                await create_container(self._engine, sandbox_id, body)
                 if project is not None:
                     await self._projects().connect(project, sandbox_id)
             except EngineError as error:
@@ -389,36 +480,6 @@ class DockerProvider(BaseProvider):
                 raise creation_failed(error, image) from error
             return image
 
-    async def _post_create(self, sandbox_id: str, body: dict[str, Any]) -> None:
-        """Create a container, and be told of it also when cancelled: the engine goes on, and it has to be deleted."""
-        failure: list[HostError] = []
-        done = anyio.Event()
-        scope = anyio.CancelScope(shield=True)
-
-        async def run() -> None:
-            with scope:
-                try:
-                    await self._engine.call(
-                        "POST",
-                        "/containers/create",
-                        query={"name": sandbox_id},
-                        body=body,
-                        doing="create the container",
-                    )
-                except HostError as error:
-                    failure.append(error)
-            done.set()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(run)
-            try:
-                await done.wait()
-            except anyio.get_cancelled_exc_class():
-                scope.deadline = anyio.current_time() + _CREATED_S
-                raise
-        if failure:
-            raise failure[0]
-
     async def _start(self, sandbox_id: str, image: Image) -> None:
         stream = await self._engine.attach(sandbox_id)
         self._streams[sandbox_id] = stream
@@ -428,61 +489,13 @@ class DockerProvider(BaseProvider):
         except EngineError as error:
             raise start_failed(error, image) from error
 
+    async def _remove_foreign(self, sandbox_id: str) -> None:
+        await self._remove_all(sandbox_id, foreign=True)
+
     async def _remove_all(self, sandbox_id: str, *, foreign: bool) -> None:
         projects = self._projects()
         services = sandbox_id in self._with_services or (foreign and await projects.is_project(sandbox_id))
-        await self._remove(sandbox_id)
+        await remove_container(self._engine, sandbox_id)
         if services:
             await projects.remove(sandbox_id)
             self._with_services.discard(sandbox_id)
-
-    async def _remove(self, sandbox_id: str) -> None:
-        path = f"/containers/{segment(sandbox_id)}"
-        query = {"force": "1", "v": "1"}
-        deadline = anyio.current_time() + _GONE_S
-        while True:
-            last: HostError | None = None
-            try:
-                answer = await self._engine.call(
-                    "DELETE", path, query=query, doing=f"remove the container {sandbox_id}", ok=(404, 409)
-                )
-                if answer.status in (204, 200, 404):
-                    return
-            except EngineError as error:
-                # It may be ending by itself, which the engine calls an error.
-                if error.status < 500:
-                    raise
-                last = error
-            except HostError as error:
-                last = error
-            if anyio.current_time() >= deadline:
-                raise last or HostError(f"the engine has been removing the container {sandbox_id} for {_GONE_S:g} s")
-            await anyio.sleep(_POLL_S)
-
-    async def _found(self, labels: Mapping[str, str]) -> tuple[ownership.Found, ...]:
-        wanted = [f"{ownership.PROVIDER}=docker", *(f"{name}={value}" for name, value in labels.items())]
-        query = {"all": "1", "filters": json.dumps({"label": wanted})}
-        listing = (await self._engine.call("GET", "/containers/json", query=query, doing="list containers")).json()
-        found = [one for container in listing or () if (one := ownership.read(container)) is not None]
-        # Services are listed under the id of their sandbox, which may be gone itself.
-        return tuple({one.info.id: one for one in found}.values())
-
-    async def _sweep(self) -> None:
-        """Once, before the first sandbox: delete what dead owners have left."""
-        async with self._sweeping:
-            if self._swept:
-                return
-            self._swept = True
-            with suppress(HostError):
-                left = await self.orphans()
-                width = anyio.CapacityLimiter(_SWEEPS)
-
-                async def remove(sandbox_id: str) -> None:
-                    async with width:
-                        with suppress(HostError):
-                            await self._remove_all(sandbox_id, foreign=True)
-
-                async with anyio.create_task_group() as group:
-                    for info in left:
-                        _LOG.warning("deleting %s, whose owner has died", info.id)
-                        group.start_soon(remove, info.id)
