@@ -73,8 +73,8 @@ def archive(files: dict[str, bytes | Path | str]) -> bytes:
 
 
 async def _import(reference: str, tar: bytes, changes: Sequence[str]) -> None:
-    repository, _, tag = reference.rpartition(":")
-    query = {"fromSrc": "-", "repo": repository, "tag": tag}
+    # Podman heeds no separate tag.
+    query = {"fromSrc": "-", "repo": reference}
     if changes:
         query["changes"] = "\n".join(changes)
     engine = open_engine()
