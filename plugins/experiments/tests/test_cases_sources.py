@@ -111,6 +111,21 @@ async def test_a_name_that_is_no_text_is_written_so_that_it_is(place: Path) -> N
     json.dumps([case.name, case.label, dict(case.pin)]).encode("utf-8")
 
 
+async def test_a_case_is_called_as_it_was_written_also_through_a_link_or_with_signs_of_a_pattern(place: Path) -> None:
+    make_case(place / "work" / "real-name")
+    (place / "work" / "current").symlink_to("real-name")
+    make_case(place / "work" / "odd [x]")
+    cases = await resolved(experiment(place, "[{path: current}, {path: 'odd [x]'}, {path: real-name/.}]"))
+    assert [case.name for case in cases] == ["current", "odd [x]", "real-name"]
+
+
+async def test_a_case_that_holds_the_run_itself_is_refused(place: Path) -> None:
+    make_case(place / "files" / "own")
+    (place / "files" / "task.toml").write_text("")
+    [problem] = await problems(experiment(place, f"[{{path: '{place / 'files'}'}}]"))
+    assert "is inside of it" in problem
+
+
 async def test_everything_that_is_wrong_is_told_at_once(place: Path) -> None:
     make_case(place / "work" / "cases" / "a")
     make_case(place / "work" / "cases" / "b")

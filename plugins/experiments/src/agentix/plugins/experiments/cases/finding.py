@@ -25,7 +25,7 @@ class NoCase(Exception):
 def find_cases(root: Path, path: str) -> tuple[str, ...]:
     """The case directories that a path stands for, as paths relative to where it starts, in the order of names.
 
-    A pattern stands for the directories that match it and have a task.toml; a plain path for itself.
+    A pattern stands for the directories that match it and have a task.toml; a path that exists for itself.
 
     Args:
         root: Where the path starts.
@@ -35,7 +35,7 @@ def find_cases(root: Path, path: str) -> tuple[str, ...]:
         NoCase: There is none.
     """
     whole = root / path
-    if not glob.has_magic(path):
+    if not glob.has_magic(path) or whole.is_dir():
         if not os.path.lexists(whole):
             raise NoCase("there is no such directory", there=False)
         if not whole.is_dir():

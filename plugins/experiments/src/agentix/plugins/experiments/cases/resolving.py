@@ -130,7 +130,9 @@ def _add(state: _Resolving, entry: int, places: tuple[Located, ...], pin: dict[s
     spec = state.spec(entry)
     dataset = spec.dataset or _DEFAULT_DATASET
     for place in places:
-        name = place.directory.name if pin.get("repo") is None or place.label != "." else repository_name(pin["repo"])
+        name = Path(place.label).name
+        if name in ("", ".."):
+            name = repository_name(pin["repo"]) if pin else place.directory.name
         where = {"path": shown(place.label)} if pin else {"path": shown(str(place.directory))}
         case = Case(
             name=spec.id or shown(name),

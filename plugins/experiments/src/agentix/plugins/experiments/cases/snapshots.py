@@ -33,6 +33,10 @@ def take_snapshot(source: Path, snapshots: Path, *, work: Path) -> tuple[str, Pa
         DatasetError: It cannot be read, holds something that is no content, or changes while it is read.
         HostError: There is no room, or no right, to write the copy.
     """
+    if snapshots.resolve().is_relative_to(source.resolve()):
+        raise DatasetError(
+            f"{source}: the run's own directory, {snapshots.parent}, is inside of it; choose another --out"
+        )
     for left in reversed(range(_TRIES)):
         try:
             digest = content_hash(source)

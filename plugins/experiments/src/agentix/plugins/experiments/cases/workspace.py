@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -11,6 +12,8 @@ from pathlib import Path
 from uuid import uuid4
 
 _PREFIX = ".partial-"
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
+"""Of file systems on which nothing can be locked: there nothing that was abandoned is removed."""
 
 
 @contextmanager
@@ -40,6 +43,10 @@ def _locked(path: Path) -> int:
                     return descriptor
         except BlockingIOError:
             pass
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            return descriptor
         os.close(descriptor)
         shutil.rmtree(path, ignore_errors=True)
 
@@ -53,7 +60,8 @@ def _remove_abandoned(parent: Path) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
-        except BlockingIOError:
+        except OSError:
+            # Somebody is at work there, or it cannot be known.
             continue
         finally:
             os.close(descriptor)

@@ -10,7 +10,7 @@ from agentix.plugins.experiments.commands.pins import (
 )
 from agentix.plugins.experiments.commands.result import CommandResult
 from agentix.plugins.experiments.commands.runner import CommandRunner
-from agentix.plugins.experiments.commands.template import render
+from agentix.plugins.experiments.commands.template import render, variables_of
 
 __all__ = [
     "Command",
@@ -24,4 +24,5 @@ __all__ = [
     "commands_of",
     "file_sha256",
     "render",
+    "variables_of",
 ]

@@ -139,6 +139,7 @@ class CommandRunner:
         finally:
             with anyio.CancelScope(shield=True):
                 left = await self._pool.give(place, clean=result is not None)
+        assert result is not None
         return result, left
 
     async def _argv(self, command: Command, values: Mapping[str, str]) -> tuple[str, ...]:

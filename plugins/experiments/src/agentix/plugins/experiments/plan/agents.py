@@ -11,6 +11,7 @@ from agentix.plugins.experiments.commands import commands_of
 from agentix.plugins.experiments.documents import AgentSpec, Submission, nearest
 
 COMMAND_PREFIX = "agent_"
+"""What the name of a command that is an agent starts with."""
 
 
 @dataclass(frozen=True, kw_only=True)
