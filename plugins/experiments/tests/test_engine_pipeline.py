@@ -1,0 +1,139 @@
+"""Steps after trials and of the whole run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+COMMANDS = """
+---
+kind: Commands
+note: {run: ["sh", "-c", "echo $TRIAL_ID >> noted.txt; cat $OUT_DIR/answer.txt"]}
+fine: {run: ["true"]}
+refuse: {run: ["sh", "-c", "echo not good >&2; exit 1"]}
+flaky: {run: ["sh", "-c", "test -e again && exit 0; touch again; exit 75"]}
+ship: {run: ["sh", "-c", "test -e @/open && echo $RUN_ID >> @/shipped.txt || { echo the bucket is gone; exit 3; }"]}
+---
+"""
+
+
+def file(lab, pipeline: str) -> object:
+    commands = COMMANDS.replace("@", str(lab.root))
+    return lab.file(commands + "matrix: {agents: [someone]}\npipeline:\n" + pipeline)
+
+
+def test_steps_run_after_each_trial_and_see_what_it_left(lab) -> None:
+    assert lab.run(file(lab, "  per_trial: [{uses: auto}, {uses: note}]\n")) == 0
+    for case in "ab":
+        work = lab.path() / f"trials/{case}-someone-1/steps/note"
+        assert (work / "noted.txt").read_text() == f"{case}-someone-1\n"
+        assert "42" in (work / "command.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "failures", "note", "went_on"),
+    [
+        ("", 1, ("refuse",), None, False),
+        ("on_failure: warn", 0, (), "step refuse: warning: not good", True),
+        ("on_failure: skip", 0, (), "step refuse: the steps after it are left out: not good", False),
+        ("on_violation: drop", 0, (), "step refuse: dropped: not good", False),
+    ],
+)
+def test_what_becomes_of_a_trial_is_what_the_file_says(
+    lab, policy: str, code: int, failures: tuple[str, ...], note: str | None, went_on: bool
+) -> None:
+    policy = f", {policy}" if policy else ""
+    assert lab.run(file(lab, f"  per_trial: [{{uses: auto}}, {{uses: refuse{policy}}}, {{uses: note}}]\n")) == code
+    record = lab.records()["a-someone-1"]
+    assert record.reward == 1.0
+    assert tuple(failure.step for failure in record.step_failures) == failures
+    assert record.notes == (() if note is None else (note,))
+    assert record.dropped == ("drop" in policy)
+    assert (lab.path() / "trials/a-someone-1/steps/note").exists() == went_on
+
+
+def test_what_could_not_be_found_out_is_tried_again(lab) -> None:
+    assert lab.run(file(lab, "  per_trial: [{uses: auto}, {uses: flaky, retries: 1}]\n"), cases=("a",)) == 0
+    assert lab.run(file(lab, "  per_trial: [{uses: auto}, {uses: flaky}]\n"), run_id="s", cases=("a",)) == 1
+
+
+def test_a_shipment_that_failed_is_tried_again_on_resume_and_the_report_says_so_until_then(lab) -> None:
+    text = """
+  per_experiment:
+  - {uses: report, with: {dest: 'out/{{.RunID}}.json'}}
+  - {uses: ship}
+  - {uses: fine, name: after}
+"""
+    experiment = file(lab, text)
+    assert lab.run(experiment) == 1
+    report = lab.path() / "out/r.json"
+    assert json.loads(report.read_text())["incomplete"] == "ship: the bucket is gone"
+    assert not (lab.path() / "report.md").exists()
+    assert not (lab.path() / "steps/after").exists()
+    lines = (lab.path() / "results.jsonl").read_bytes()
+    (lab.root / "open").touch()
+    assert lab.run(experiment) == 0
+    assert json.loads(report.read_text())["incomplete"] is None
+    assert (lab.root / "shipped.txt").read_text() == "r\n"
+    assert (lab.path() / "results.jsonl").read_bytes() == lines
+    before = lab.bytes()
+    assert lab.run(experiment) == 0
+    assert lab.bytes() == before
+    assert len(lab.ran) == 2
+
+
+def test_new_results_are_shipped_again(lab) -> None:
+    (lab.root / "open").touch()
+    experiment = file(lab, "  per_experiment: [{uses: ship}]\n")
+    assert lab.run(experiment) == 0
+    assert lab.run(lab.file(experiment.read_text().replace("[someone]", "[someone, other]"))) == 0
+    assert (lab.root / "shipped.txt").read_text() == "r\nr\n"
+
+
+def test_a_warning_of_the_whole_run_is_no_failure(lab) -> None:
+    assert lab.run(file(lab, "  per_experiment: [{uses: ship, on_failure: warn}, {uses: fine}]\n")) == 0
+    assert (lab.path() / "steps/fine").exists()
+    assert [(end["step"], end["ok"], end["warned"]) for end in lab.manifest()["ended"]] == [
+        ("ship", False, True), ("fine", True, False), ("report", True, False)
+    ]  # fmt: skip
+
+
+def test_post_processing_does_not_hold_the_slot_of_a_trial(lab) -> None:
+    # The first trial's step waits for something that only the second trial, in the same one slot, brings about.
+    lab.script(b_someone_1=[{}])
+    wait = f"""
+---
+kind: Commands
+wait: {{run: ["sh", "-c", "while ! grep -q b-someone {lab.root}/ran.txt; do sleep 0.02; done"], timeout: 30s}}
+---
+matrix: {{agents: [someone]}}
+concurrency: 1
+pipeline:
+  concurrency: 2
+  per_trial: [{{uses: auto}}, {{uses: wait}}]
+"""
+    assert lab.run(lab.file(wait)) == 0
+    assert lab.ran == ["a-someone-1", "b-someone-1"]
+
+
+def test_the_gate_stops_the_run_with_its_report(lab) -> None:
+    assert lab.run(file(lab, "  per_case: [{uses: refuse}]\n")) == 1
+    assert lab.ran == []
+    manifest = lab.manifest()
+    assert set(manifest["rejected"].values()) == {"refuse: not good"}
+    assert "did not complete" in (lab.path() / "report.md").read_text()
+    # Without results a changed configuration refuses nothing.
+    assert lab.run(file(lab, "  per_case: [{uses: fine}]\n")) == 0
+    assert lab.manifest()["incomplete"] is None
+
+
+def test_a_case_that_is_left_out_does_not_run(lab) -> None:
+    pipeline = "  per_case: [{uses: only_a, on_failure: skip}]\n"
+    text = COMMANDS.replace("note:", "only_a: {run: [sh, -c, 'case $CASE_NAME in a) ;; *) exit 1;; esac']}\nnote:")
+    experiment = lab.file(text.replace("@", str(lab.root)) + "matrix: {agents: [someone]}\npipeline:\n" + pipeline)
+    assert lab.run(experiment) == 0
+    assert list(lab.records()) == ["a-someone-1"]
+    before = lab.bytes()
+    assert lab.run(experiment) == 0
+    assert lab.bytes() == before
