@@ -16,6 +16,7 @@ class Inputs(BaseModel):
     model_config = ConfigDict(extra="{extra}")
 
 class Step:
+    "Does nothing."
     scopes = frozenset({{Scope.PER_TRIAL}})
     Inputs = Inputs
     async def run(self, ctx, inputs):

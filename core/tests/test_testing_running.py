@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from pydantic import BaseModel, ConfigDict
 
@@ -34,6 +38,8 @@ class Lenient(BaseModel):
 
 
 class GoodStep:
+    """Writes a text."""
+
     scopes = frozenset({Scope.PER_TRIAL})
     Inputs: type[BaseModel] = Inputs
 
@@ -55,6 +61,80 @@ class WritesElsewhere(GoodStep):
 class OnlyOnce(GoodStep):
     async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
         (ctx.work_dir / "out").mkdir()
+        return StepOutcome()
+
+
+class WritesIntoTheTrial(GoodStep):
+    async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
+        (ctx.trial_dir / "trajectory.json").unlink(missing_ok=True)
+        (ctx.trial_dir / "redacted").mkdir(exist_ok=True)
+        return StepOutcome()
+
+
+class ChangesTheProcess(GoodStep):
+    async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
+        os.environ["AGENTIX_CHECK_LEFT"] = "1"
+        return StepOutcome()
+
+
+class Appends(GoodStep):
+    """Writes one more line each time."""
+
+    async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
+        with (ctx.run_dir / "log").open("a") as file:
+            file.write("ran\n")
+        return StepOutcome()
+
+
+class SaysNothing(GoodStep):
+    async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
+        return StepOutcome(ok=False)
+
+
+class AsksAgain(GoodStep):
+    """Takes a cancelled probe for a failed one."""
+
+    scopes = frozenset({Scope.PER_CASE})
+
+    async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
+        try:
+            await ctx.probe("oracle")
+        except BaseException:
+            return StepOutcome(ok=False, message="the probe failed")
+        return StepOutcome()
+
+
+class LeavesALock(GoodStep):
+    """Cannot run after it was stopped."""
+
+    async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
+        lock = ctx.work_dir / "lock"
+        if lock.exists():
+            return StepOutcome(ok=False, message="another one runs")
+        lock.touch()
+        await anyio.lowlevel.checkpoint()
+        lock.unlink()
+        return StepOutcome()
+
+
+class Nested(BaseModel):
+    level: Lenient = Lenient()
+    model_config = ConfigDict(extra="forbid")
+
+
+class LenientBelow(GoodStep):
+    Inputs = Nested
+
+
+class WronglyMarked(GoodStep):
+    reports = True
+
+
+class Undocumented:
+    scopes = frozenset({Scope.PER_TRIAL})
+    Inputs = Inputs
+
+    async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
         return StepOutcome()
 
 
@@ -105,12 +185,28 @@ async def test_a_good_step_and_transport_pass() -> None:
     [
         (LenientStep(), "inputs_are_strict", 'extra="forbid"'),
         (NoScopes(), "scopes_are_declared", "frozenset()"),
-        (WritesElsewhere(), "running_twice_is_safe", "it changed the run directory"),
+        (WritesElsewhere(), "it_writes_only_to_its_place", "it changed what it may only read: run/out"),
+        (WritesIntoTheTrial(), "it_writes_only_to_its_place", "trial/redacted, trial/trajectory.json"),
+        (ChangesTheProcess(), "it_writes_only_to_its_place", "environment: AGENTIX_CHECK_LEFT"),
         (OnlyOnce(), "running_twice_is_safe", "FileExistsError"),
+        (Appends(), "running_twice_is_safe", "the second run left something else in log"),
+        (SaysNothing(), "running_twice_is_safe", "did not say why"),
+        (AsksAgain(), "cancellation_goes_through", "it was cancelled while it waited for a probe, and went on"),
+        (LeavesALock(), "cancellation_goes_through", "another one runs"),
+        (LenientBelow(), "inputs_have_a_schema", "an unknown key of Lenient is accepted"),
+        (WronglyMarked(), "marks_fit_the_scopes", "only a per-experiment step can report"),
+        (Undocumented(), "it_says_what_it_does", "Undocumented has no docstring"),
     ],
 )
-async def test_a_faulty_step_fails_the_check_of_the_promise(plugin: object, check: str, said: str) -> None:
-    results = await outcomes("step", plugin, StepCase(inputs={}), only=[check])
+async def test_a_faulty_step_fails_the_check_of_the_promise(
+    plugin: object, check: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare_trial(directory: Path) -> None:
+        (directory / "trajectory.json").write_text("{}")
+
+    monkeypatch.setenv("AGENTIX_CHECK_LEFT", "")
+    case = StepCase(inputs={}, prepare_trial=prepare_trial, writes=("log",) if isinstance(plugin, Appends) else ())
+    results = await outcomes("step", plugin, case, only=[check])
     assert failed(results) == [check]
     assert said in results[check].message
 
@@ -175,7 +271,7 @@ async def test_a_plugin_that_exits_is_a_failure() -> None:
             raise SystemExit(3)
 
     results = await outcomes("step", Exits(), StepCase(inputs={}))
-    assert failed(results) == ["running_twice_is_safe"]
+    assert failed(results) == ["running_twice_is_safe", "it_writes_only_to_its_place", "cancellation_goes_through"]
 
 
 async def test_a_plugin_that_is_a_context_manager_is_entered_and_left() -> None:

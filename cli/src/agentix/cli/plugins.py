@@ -10,6 +10,8 @@ import typer
 from agentix.cli.plugin_text import check_text, counts_text, details, listing, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentix.registry import AnyKind, Kind, PluginInfo
 
 app = typer.Typer(
@@ -81,6 +83,10 @@ def check_plugin(
     inputs: Annotated[
         str | None, typer.Option("--inputs", metavar="JSON", help="Inputs with which a step or transport can run.")
     ] = None,
+    writes: Annotated[
+        list[str] | None,
+        typer.Option("--writes", metavar="PATH", help="What those inputs make a step write in the run's directory."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run the contract checks against a plugin.
@@ -112,7 +118,7 @@ def check_plugin(
         if dataset is not None:
             given = parse_pairs(dataset_opt or (), where="--dataset-opt")
             tasks = load("dataset", dataset, given, where="--dataset")
-        case = _case(chosen, make, place, tasks, inputs)
+        case = _case(chosen, make, place, tasks, inputs, writes or ())
         tell = None if as_json else lambda result: typer.echo(check_text(result), file=out)
         run = partial(run_checks, chosen, plugin, case=case, waivers=waivers, only=only, on_result=tell)
         results = anyio.run(run)
@@ -120,7 +126,7 @@ def check_plugin(
     return 0 if all(result.ok for result in results) else 1
 
 
-def _case(kind: Kind, make: Any, provider: Any, dataset: Any, inputs: str | None) -> Any:
+def _case(kind: Kind, make: Any, provider: Any, dataset: Any, inputs: str | None, writes: Sequence[str]) -> Any:
     from agentix.errors import ConfigError
     from agentix.testing import AgentCase, DatasetCase, ProviderCase, StepCase, TransportCase
 
@@ -130,6 +136,8 @@ def _case(kind: Kind, make: Any, provider: Any, dataset: Any, inputs: str | None
         raise ConfigError(f"is not valid JSON: {exc}", where="--inputs") from None
     if given is not None and (not isinstance(given, dict) or kind not in ("step", "transport")):
         raise ConfigError("is a JSON object, for a step or a transport", where="--inputs")
+    if writes and kind != "step":
+        raise ConfigError(f"is for checking a step, not a {kind}", where="--writes")
     if dataset is not None and kind != "agent":
         raise ConfigError(f"is for checking an agent, not a {kind}", where="--dataset")
     match kind:
@@ -140,7 +148,7 @@ def _case(kind: Kind, make: Any, provider: Any, dataset: Any, inputs: str | None
         case "agent":
             return AgentCase(provider=provider, dataset=dataset)
         case "step":
-            return StepCase(inputs=given)
+            return StepCase(inputs=given, writes=tuple(writes))
         case "transport":
             return TransportCase(inputs=given)
 

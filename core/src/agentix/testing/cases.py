@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentix.interfaces import Dataset, SandboxProvider
+from agentix.interfaces import Dataset, SandboxProvider, Scope, TrialWork
+from agentix.models import Case as TrialCase
 from agentix.models import SandboxConfig
 
 
@@ -56,9 +57,24 @@ class StepCase:
 
     inputs: Mapping[str, Any] | None = None
     """Inputs with which it can run here; without them it is not run."""
+    scope: Scope | None = None
+    """The unit that it is tried on; by default the first of its scopes."""
     subject: Mapping[str, Any] = field(default_factory=dict)
+    """By default a trial that was measured, for a step on trials."""
     prepare: Callable[[Path], None] | None = None
-    """Fills the run directory before the step runs."""
+    """Fills the run's directory before the step runs; by default two results are in it, for a step on runs."""
+    prepare_case: Callable[[Path], None] | None = None
+    """Fills the case's directory."""
+    prepare_trial: Callable[[Path], None] | None = None
+    """Fills the trial's directory."""
+    rewards: Mapping[str, float] = field(default_factory=lambda: {"oracle": 1.0, "nop": 0.0})
+    """What probes of the case are rewarded with, by the name of the agent."""
+    work: Callable[[TrialCase, Path], TrialWork] | None = None
+    """Makes the trial that an executor is to run in a directory."""
+    writes: tuple[str, ...] = ()
+    """Paths in the run's directory that `inputs` tell it to write."""
+    ok: bool | None = None
+    """The verdict that it has to come to, where the case decides it."""
     timeout_s: float = 60.0
 
 

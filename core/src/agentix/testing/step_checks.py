@@ -1,19 +1,20 @@
-"""Checks of a step: its inputs are strict, and running it again does no harm."""
+"""Checks of a step: its inputs, its scopes, where it writes, running it again, and stopping it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from hashlib import sha256
-from pathlib import Path
-from tempfile import TemporaryDirectory
+import inspect
+import json
+import os
 from typing import Any
 
+import anyio
 from pydantic import BaseModel, ValidationError
 
-from agentix.interfaces import Scope, Step, StepContext, StepOutcome
+from agentix.interfaces import Executes, Reports, Scope, Step, StepOutcome
+from agentix.models import Rollout
 from agentix.testing.cases import StepCase
 from agentix.testing.checks import Checks, expect, not_applicable
+from agentix.testing.step_units import Unit, fingerprint, units
 
 STEP = Checks("step")
 
@@ -39,21 +40,41 @@ def expect_strict_inputs(plugin: Any) -> None:
         expect(False, 'an unknown input is accepted; Inputs needs model_config = ConfigDict(extra="forbid")')
 
 
-@contextmanager
-def contexts(plugin: Any, subject: Mapping[str, Any]) -> Iterator[StepContext]:
-    """A context in a scratch run directory."""
-    with TemporaryDirectory(prefix="agentix-check-") as scratch:
-        run, work = Path(scratch, "run"), Path(scratch, "work")
-        run.mkdir()
-        work.mkdir()
-        scope = min(plugin.scopes, key=list(Scope).index)
-        yield StepContext(scope=scope, run_id="agentix-check", run_dir=run, work_dir=work, subject=subject)
+def expect_schema(plugin: Any) -> None:
+    """Check that the inputs can be described to whoever writes a file."""
+    schema = plugin.Inputs.model_json_schema()
+    try:
+        json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError) as exc:
+        expect(False, f"the schema of its inputs is not JSON: {exc}")
+    expect(schema.get("type") == "object", f"the schema of its inputs is of a {schema.get('type')}, not of an object")
+    for name, model in schema.get("$defs", {}).items():
+        if model.get("type") == "object" and "properties" in model:
+            strict = model.get("additionalProperties") is False
+            expect(strict, f'an unknown key of {name} is accepted; it needs model_config = ConfigDict(extra="forbid")')
 
 
-def fingerprint(directory: Path) -> dict[str, str]:
-    """The contents of every file below a directory."""
-    files = (path for path in sorted(directory.rglob("*")) if path.is_file())
-    return {str(path.relative_to(directory)): sha256(path.read_bytes()).hexdigest() for path in files}
+def _inputs(step: Step, case: StepCase) -> Any:
+    if case.inputs is None:
+        not_applicable("the case has no inputs to run it with")
+    if isinstance(step, Executes) and step.executes and case.work is None:
+        not_applicable("it runs trials, and the case has none to run")
+    return step.Inputs.model_validate(case.inputs)
+
+
+def _expect_outcome(step: Step, outcome: Any, case: StepCase) -> None:
+    expect(isinstance(outcome, StepOutcome), f"run returned a {type(outcome).__name__}, not a StepOutcome")
+    if isinstance(step, Executes) and step.executes:
+        expect(isinstance(outcome.rollout, Rollout), "it runs trials, and its outcome has no rollout")
+    if not outcome.ok:
+        expect(outcome.message, "it rejected the unit and did not say why")
+    if case.ok is not None:
+        expect(outcome.ok == case.ok, f"its verdict has to be ok={case.ok}, and is {outcome}")
+
+
+def _expect_untouched(unit: Unit, before: dict[str, str]) -> None:
+    changed = sorted({name for name, _ in set(before.items()) ^ set(unit.fingerprint().items())})
+    expect(not changed, f"it changed what it may only read: {', '.join(changed)}")
 
 
 @STEP.add()
@@ -63,24 +84,80 @@ async def scopes_are_declared(step: Step, case: StepCase) -> None:
 
 
 @STEP.add()
+async def marks_fit_the_scopes(step: Step, case: StepCase) -> None:
+    """Only a per-trial step says that it `executes`, and only a per-experiment step that it `reports`."""
+    if isinstance(step, Executes):
+        expect(isinstance(step.executes, bool), f"executes is {step.executes!r}")
+        expect(not step.executes or Scope.PER_TRIAL in step.scopes, "only a per-trial step can run trials")
+    if isinstance(step, Reports):
+        expect(isinstance(step.reports, bool), f"reports is {step.reports!r}")
+        expect(not step.reports or Scope.PER_EXPERIMENT in step.scopes, "only a per-experiment step can report")
+
+
+@STEP.add()
+async def it_says_what_it_does(step: Step, case: StepCase) -> None:
+    """Its class has a docstring, which `agentix steps` shows."""
+    expect(inspect.getdoc(type(step)), f"{type(step).__qualname__} has no docstring")
+
+
+@STEP.add()
 async def inputs_are_strict(step: Step, case: StepCase) -> None:
     """`Inputs` is a pydantic model that refuses an unknown input."""
     expect_strict_inputs(step)
 
 
 @STEP.add()
+async def inputs_have_a_schema(step: Step, case: StepCase) -> None:
+    """The schema of `Inputs` is JSON, of an object, and refuses unknown keys at every level."""
+    expect_schema(step)
+
+
+@STEP.add()
 async def running_twice_is_safe(step: Step, case: StepCase) -> None:
-    """It returns a `StepOutcome`, writes nowhere but to its work directory, and can be run again."""
-    if case.inputs is None:
-        not_applicable("the case has no inputs to run it with")
-    inputs = step.Inputs.model_validate(case.inputs)
-    with contexts(step, case.subject) as ctx:
-        if case.prepare is not None:
-            case.prepare(ctx.run_dir)
-        before = fingerprint(ctx.run_dir)
-        outcomes = [await step.run(ctx, inputs) for _ in range(2)]
-        after = fingerprint(ctx.run_dir)
+    """It returns a `StepOutcome`, and running it again comes to the same verdict and the same files."""
+    inputs = _inputs(step, case)
+    with units(step, case) as unit:
+        outcomes, left = [], []
+        for _ in range(2):
+            outcomes.append(await step.run(unit.ctx, inputs))
+            left.append({str(p): fingerprint(p) if p.is_dir() else p.read_bytes() for p in unit.writes if p.exists()})
     for outcome in outcomes:
-        expect(isinstance(outcome, StepOutcome), f"run returned a {type(outcome).__name__}")
+        _expect_outcome(step, outcome, case)
     expect(outcomes[0].ok == outcomes[1].ok, f"the first run ended {outcomes[0]}, the second {outcomes[1]}")
-    expect(before == after, f"it changed the run directory: {sorted(set(before.items()) ^ set(after.items()))}")
+    expect(left[0] == left[1], f"the second run left something else in {', '.join(case.writes)}")
+
+
+@STEP.add()
+async def it_writes_only_to_its_place(step: Step, case: StepCase) -> None:
+    """It writes nowhere but to its work directory and to what its inputs name, and leaves this process as it is."""
+    inputs = _inputs(step, case)
+    environment, here = dict(os.environ), os.getcwd()  # noqa: PTH109
+    with units(step, case) as unit:
+        before = unit.fingerprint()
+        await step.run(unit.ctx, inputs)
+        _expect_untouched(unit, before)
+        for written in unit.writes:
+            expect(written.exists(), f"it did not write {written.name}, which its inputs tell it to")
+    changed = sorted({name for name, _ in set(environment.items()) ^ set(os.environ.items())})
+    expect(not changed, f"it changed this process's environment: {', '.join(changed)}")
+    expect(os.getcwd() == here, "it changed this process's working directory")  # noqa: PTH109
+
+
+@STEP.add()
+async def cancellation_goes_through(step: Step, case: StepCase) -> None:
+    """Cancelled, it ends and does not go on as if nothing had happened; afterwards it runs as if it never had."""
+    inputs = _inputs(step, case)
+    with units(step, case) as clean:
+        wanted = await step.run(clean.ctx, inputs)
+    with anyio.CancelScope() as scope, units(step, case, probed=scope.cancel) as unit:
+        outcome = await step.run(unit.ctx, inputs)
+        # One that never waits for anything has nothing to be cancelled at.
+        expect(not scope.cancel_called, f"it was cancelled while it waited for a probe, and went on to {outcome}")
+    with units(step, case) as unit:
+        before = unit.fingerprint()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await step.run(unit.ctx, inputs)
+        again = await step.run(unit.ctx, inputs)
+        _expect_untouched(unit, before)
+    expect(again.ok == wanted.ok, f"after it was cancelled once it ended {again}, else {wanted}")

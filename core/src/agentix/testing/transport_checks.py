@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 from agentix.interfaces import Receipt, Transport
-from agentix.testing.cases import TransportCase
+from agentix.testing.cases import StepCase, TransportCase
 from agentix.testing.checks import Checks, expect, not_applicable
-from agentix.testing.step_checks import contexts, expect_scopes, expect_strict_inputs, fingerprint
+from agentix.testing.step_checks import expect_scopes, expect_strict_inputs
+from agentix.testing.step_units import fingerprint, units
 
 TRANSPORT = Checks("transport")
 
@@ -40,7 +41,8 @@ async def shipping_twice_is_safe(transport: Transport, case: TransportCase) -> N
     if case.inputs is None:
         not_applicable("the case has no inputs to ship with")
     inputs = transport.Inputs.model_validate(case.inputs)
-    with contexts(transport, {}) as ctx:
+    with units(transport, StepCase()) as unit:
+        ctx = unit.ctx
         source = ctx.run_dir / "finished"
         _fill(source)
         before = fingerprint(source)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agentix.api import Case, DatasetError, Scope, StepContext
+from agentix.api import Case, DatasetError, Scope, StepContext, load
 from agentix.plugins.datasets.harbor.check_case import CheckCase, CheckCaseInputs
+from agentix.testing import StepCase, StepContract
 
 pytestmark = pytest.mark.anyio
 
@@ -86,3 +87,14 @@ async def test_a_case_that_is_no_directory_cannot_be_checked(check):
 def test_inputs_that_make_no_sense_are_refused(given):
     with pytest.raises(ValueError):
         CheckCaseInputs(**given)
+
+
+class TestContract(StepContract):
+    def plugin(self):
+        return load("step", "check_case")
+
+    def case(self) -> StepCase:
+        def prepare(directory: Path) -> None:
+            shutil.copytree(EXAMPLES / "keep-stock", directory, dirs_exist_ok=True)
+
+        return StepCase(inputs={"require_fields": ["steps"]}, prepare_case=prepare, ok=True)
