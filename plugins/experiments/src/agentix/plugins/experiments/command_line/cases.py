@@ -38,12 +38,12 @@ def cases(
     import anyio
 
     from agentix.cli.api import Output, SignalLatch, exit_codes
-    from agentix.plugins.experiments.commands import check_pins, commands_of
-    from agentix.plugins.experiments.documents import load
     from agentix.plugins.experiments.plan import make_plan, select_cases
+    from agentix.plugins.experiments.steps import check_file
 
-    submission = load(file, commands=commands)
-    check_pins(commands_of(submission))
+    checked = check_file(file, commands=commands)
+    checked.raise_problems()
+    submission = checked.submission
     work = Path(tempfile.mkdtemp(prefix="agentix-cases-"))
     try:
         with SignalLatch() as latch:

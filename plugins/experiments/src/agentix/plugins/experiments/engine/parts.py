@@ -8,16 +8,14 @@ from typing import Any
 
 from agentix.api import LLM, AgentixError, Case, Dataset, SandboxProvider, UsageError, load
 from agentix.cli.api import PluginRequest, PluginUse, default_provider, plugin_use
-from agentix.plugins.experiments.commands import Command, check_commands, check_pins, commands_of
-from agentix.plugins.experiments.documents import ExperimentError, Problem, Submission, problem
-from agentix.plugins.experiments.documents import load as load_file
+from agentix.plugins.experiments.commands import Command
+from agentix.plugins.experiments.documents import Problem, Submission, problem
 from agentix.plugins.experiments.engine.agents import Agents, untold
-from agentix.plugins.experiments.engine.executor import choose_executor
 from agentix.plugins.experiments.engine.models import Keys, llm_of
 from agentix.plugins.experiments.engine.request import RunRequest
-from agentix.plugins.experiments.plan import AgentKind, agent_kinds
+from agentix.plugins.experiments.plan import AgentKind
 from agentix.plugins.experiments.plan.agents import COMMAND_PREFIX
-from agentix.plugins.experiments.steps import ResolvedPipeline, ResolvedStep, resolve_pipeline
+from agentix.plugins.experiments.steps import ResolvedPipeline, ResolvedStep, check_file, plugin_problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,30 +68,23 @@ def load_parts(request: RunRequest) -> Parts:
         ExperimentError: Something is wrong with it; all of it is told.
         UsageError: Something on the command line is wrong, or a pinned file is not what it is pinned to.
     """
-    submission = load_file(request.file, commands=request.commands)
-    commands = commands_of(submission)
-    check_pins(commands)
-    pipeline = resolve_pipeline(submission.experiment.pipeline, commands=commands)
-    problems = [problem(submission, p.path, p.message, near=p.near) for p in pipeline.problems]
-    executor, notices = choose_executor(pipeline, commands, asked=request.executor)
-    problems += _command_problems(submission, commands, pipeline, executor)
-    native = executor.step is not None and hasattr(executor.step, "provider")
-    kinds = agent_kinds(submission)
+    checked = check_file(request.file, commands=request.commands, executor=request.executor)
+    submission, commands, executor, kinds = checked.submission, checked.commands, checked.executor, checked.kinds
+    native, notices = checked.native, checked.notices
     keys = Keys()
     agents = Agents(commands, keys)
-    problems += _agent_problems(submission, kinds, agents, native=native)
+    problems = list(_agent_problems(submission, kinds, agents, native=native))
     provider, use = _provider(request, submission, executor, problems) if native else (None, None)
     if not native and request.provider is not None:
         raise UsageError(f"--provider {request.provider}: {executor.plugin} brings its own sandboxes")
-    if problems:
-        raise ExperimentError(problems)
+    checked.raise_problems(problems)
     if not native and submission.experiment.provider is not None:
         notices = (*notices, f"provider: {executor.plugin} brings its own sandboxes; what the file says is not used")
-    told = [*submission.notices, *pipeline.notices, *notices, *_untold(submission, kinds, native=native)]
+    told = [*notices, *_untold(submission, kinds, native=native)]
     return Parts(
         submission=submission,
         commands=commands,
-        pipeline=pipeline,
+        pipeline=checked.pipeline,
         executor=executor,
         provider=provider,
         provider_use=use,
@@ -105,26 +96,12 @@ def load_parts(request: RunRequest) -> Parts:
     )
 
 
-def _command_problems(
-    submission: Submission, commands: Mapping[str, Command], pipeline: ResolvedPipeline, executor: ResolvedStep
-) -> Iterator[Problem]:
-    """Programs that are not there, of commands that will be run here."""
-    used = {step.command.name for step in (*pipeline.steps, executor) if step.command is not None}
-    used |= {step.fix.name for step in pipeline.steps if step.fix is not None}
-    used |= {case.fetch for case in submission.experiment.cases if case.fetch is not None}
-    for found in check_commands(commands, names=used):
-        yield problem(submission, f"commands.{found.command}.{found.key}", found.message)
-
-
 def _agent_problems(
     submission: Submission, kinds: tuple[AgentKind, ...], agents: Agents, *, native: bool
 ) -> Iterator[Problem]:
     for number, (spec, kind) in enumerate(zip(submission.experiment.matrix.agents, kinds, strict=True)):
         where = f"matrix.agents[{number}]"
-        # An executor of its own may know agents that are not installed here.
-        if native and kind.problem is not None:
-            yield problem(submission, f"{where}.name", kind.problem, near=kind.near)
-        elif kind.kind == "command":
+        if kind.kind == "command":
             try:
                 agents.use(spec)
                 if native:
@@ -163,7 +140,8 @@ def _provider(
     except AgentixError as error:
         if where != "provider":
             raise
-        problems.append(problem(submission, where, str(error).removeprefix("provider: ")))
+        told = plugin_problem(submission, error, where=where, path=where, options="provider.options")
+        problems.append(told)
         return None, None
     return provider, plugin_use("provider", PluginRequest(ref=ref, options=options), provider)
 

@@ -1,5 +1,7 @@
 """Steps: what a name in the file stands for, whether its inputs are right, and running it."""
 
+from agentix.plugins.experiments.steps.checking import Checked, check_file, plugin_problem
+from agentix.plugins.experiments.steps.choosing import choose_executor
 from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
 from agentix.plugins.experiments.steps.fingerprint import digest, file_hash, file_hashes
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
@@ -13,6 +15,7 @@ from agentix.plugins.experiments.steps.resolving import (
 from agentix.plugins.experiments.steps.running import Reaction, StepResult, Verdict, concluded, exponential, run_step
 
 __all__ = [
+    "Checked",
     "CommandLost",
     "Reaction",
     "ResolvedPipeline",
@@ -22,11 +25,14 @@ __all__ = [
     "StepResult",
     "TryLater",
     "Verdict",
+    "check_file",
+    "choose_executor",
     "concluded",
     "digest",
     "exponential",
     "file_hash",
     "file_hashes",
+    "plugin_problem",
     "resolve_pipeline",
     "resolve_step",
     "run_command_step",

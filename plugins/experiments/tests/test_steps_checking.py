@@ -1,0 +1,95 @@
+"""What a file names and this machine does not have is told with everything else that is wrong, each at its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentix.api import UsageError
+from agentix.plugins.experiments.documents import ExperimentError, Problem
+from agentix.plugins.experiments.steps import check_file
+
+HEAD = "kind: Experiment\nname: e\ncases: [{path: a}]\nmatrix: {agents: [nop]}\n"
+
+
+def _problems(tmp_path: Path, text: str, *, executor: str | None = None) -> tuple[Problem, ...]:
+    path = tmp_path / "e.yaml"
+    path.write_text(text)
+    return check_file(path, executor=executor).problems
+
+
+def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    text = (
+        "kind: Experiment\nname: e\n"
+        "cases: [{path: a, dataset: harbr}, {path: b, pth: c}]\n"
+        "matrix: {agents: [orcale], trails: 3}\n"
+        "pipeline:\n"
+        "  per_case: {chek_case: {}}\n"
+        '  per_experiment: [{uses: report, with: {dest: "{{.Nope}}"}}]\n'
+        "  per_trial: [{uses: rollout}, {uses: tool}]\n"
+        "---\nkind: Commands\ntool: {run: [no-such-program]}\n"
+    )
+    found = {(problem.line, problem.path, problem.nearest) for problem in _problems(tmp_path, text)}
+    assert found == {
+        (3, "cases[0].dataset", "harbor"),
+        (3, "cases[1].pth", "path"),
+        (4, "matrix.agents[0]", "oracle"),
+        (4, "matrix.trails", "trials"),
+        (6, "pipeline.per_case.chek_case", "check_case"),
+        (7, "pipeline.per_experiment[0].with.dest", None),
+        (11, "tool.run", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "path", "words"),
+    [
+        (HEAD.replace("[nop]", "[{name: nop, options: {x: 1}}]"), 4, "matrix.agents[0].options.x", "no options"),
+        (HEAD.replace("[nop]", "[{name: command, options: {scirpt: x}}]"), 4, "matrix.agents[0].options.scirpt",
+         "did you mean 'script'"),
+        (HEAD.replace("{path: a}", "{source: dataset, dataset: harbor, options: {paht: x}}"), 3,
+         "cases[0].options.paht", "did you mean 'path'"),
+        (HEAD.replace("{path: a}", "{source: dataset, dataset: ./none.py}"), 3, "cases[0].dataset", "none.py"),
+        (HEAD + "pipeline: {per_trial: [{uses: x}]}\n---\nkind: Commands\nx: {uses: gone.sh}\n", 8, "x.uses",
+         "there is no file"),
+        (HEAD + f"---\nkind: Commands\nx: {{uses: e.yaml, sha256: {'a' * 64}}}\n", 7, "x.sha256", "is pinned to"),
+        (HEAD + "pipeline: {per_experiment: [{uses: report, with: {dets: x}}]}\n", 5,
+         "pipeline.per_experiment[0].with.dets", "no such input"),
+    ],
+)  # fmt: skip
+def test_a_plugin_or_a_program_that_is_wrong_is_told_where_it_is_named(
+    tmp_path: Path, text: str, line: int, path: str, words: str
+) -> None:
+    (problem,) = _problems(tmp_path, text)
+    assert (problem.line, problem.path) == (line, path), problem
+    assert words in str(problem)
+    assert "\n" not in str(problem)
+
+
+def test_a_place_is_told_once(tmp_path: Path) -> None:
+    text = HEAD + "pipeline: {per_trial: [{uses: x, fix: y}]}\n---\nkind: Commands\nx: {script: a}\ny: {script: a}\n"
+    assert [problem.path for problem in _problems(tmp_path, text)] == ["pipeline.per_trial[0].fix"]
+
+
+def test_an_executor_of_its_own_may_know_other_agents(tmp_path: Path) -> None:
+    text = HEAD.replace("nop", "claude-of-harbor") + "---\nkind: Commands\nharbor: {script: x}\n"
+    assert _problems(tmp_path, text) == ()
+    assert [problem.path for problem in _problems(tmp_path, text, executor="rollout")] == ["matrix.agents[0]"]
+
+
+def test_a_command_that_is_not_run_here_need_not_be_there(tmp_path: Path) -> None:
+    text = HEAD + "---\nkind: Commands\nsource_git: {uses: gone.sh}\nunused: {run: [no-such-program]}\n"
+    assert _problems(tmp_path, text) == ()
+    git = text.replace("{path: a}", "{source: git, repo: r}")
+    assert [problem.path for problem in _problems(tmp_path, git)] == ["source_git.uses"]
+
+
+def test_an_executor_that_runs_no_trials_is_the_command_lines_fault(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--executor"):
+        _problems(tmp_path, HEAD, executor="report")
+
+
+def test_where_nothing_is_left_to_be_checked_the_problems_are_raised(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="holds no Experiment"):
+        _problems(tmp_path, "kind: Commands\n")
