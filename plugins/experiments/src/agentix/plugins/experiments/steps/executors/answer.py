@@ -165,13 +165,14 @@ def _text(path: Path) -> str | None:
         return None
     except OSError as error:
         raise Unusable(f"cannot be read: {error.strerror}") from None
-    with os.fdopen(fd, "rb") as file:
+    try:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode):
             raise Unusable("is no plain file")
         if about.st_size > _LONGEST:
             raise Unusable(f"has {about.st_size} bytes")
-        try:
-            return file.read(_LONGEST + 1).decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise Unusable(f"is no text: byte {error.start} is not UTF-8") from None
+        return os.read(fd, _LONGEST + 1).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unusable(f"is no text: byte {error.start} is not UTF-8") from None
+    finally:
+        os.close(fd)
