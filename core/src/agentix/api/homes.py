@@ -72,6 +72,7 @@ HOMES = {
         "HasMcpServers",
         "HasReference",
         "HasVersion",
+        "HasSkills",
         "KeepsImages",
         "KeptImage",
         "Prefetches",

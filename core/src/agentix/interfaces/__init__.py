@@ -14,6 +14,7 @@ from agentix.interfaces.dataset import (
     HasLimits,
     HasMcpServers,
     HasReference,
+    HasSkills,
     Scoring,
 )
 from agentix.interfaces.flow import Flow
@@ -42,6 +43,7 @@ __all__ = [
     "HasLimits",
     "HasMcpServers",
     "HasReference",
+    "HasSkills",
     "HasVersion",
     "KeepsImages",
     "KeptImage",

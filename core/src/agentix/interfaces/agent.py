@@ -87,6 +87,8 @@ class RolloutContext:
     """The user whose rights the agent should have in the sandbox."""
     mcp_servers: tuple[McpServer, ...] = ()
     """Tool servers that the task offers, as seen from inside the sandbox."""
+    skills_dir: str | None = None
+    """Directory in the sandbox with skills that the task offers."""
     attempt: int = 1
     log_dir: Path | None = None
     """Directory on the host whose files are kept with the trial; `None` where nothing is kept."""

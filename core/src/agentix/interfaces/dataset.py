@@ -122,6 +122,15 @@ class HasMcpServers(Protocol):
 
 
 @runtime_checkable
+class HasSkills(Protocol):
+    """A dataset whose environments bring skills: directories with a `SKILL.md` each."""
+
+    def skills_dir(self, instance: dict[str, Any]) -> str | None:
+        """Absolute path in the agent's sandbox; the agent decides what becomes of them."""
+        ...
+
+
+@runtime_checkable
 class HasContentHash(Protocol):
     """A dataset that can say which bytes an instance consists of."""
 

@@ -17,6 +17,7 @@ from agentix.interfaces import (
     HasInstruction,
     HasLimits,
     HasMcpServers,
+    HasSkills,
     Prepares,
     SandboxProvider,
     Scoring,
@@ -52,6 +53,7 @@ class Roles:
         self._instruction = dataset if isinstance(dataset, HasInstruction) else None
         self._limits = dataset if isinstance(dataset, HasLimits) else None
         self._mcp_servers = dataset if isinstance(dataset, HasMcpServers) else None
+        self._skills = dataset if isinstance(dataset, HasSkills) else None
         self._artifacts = dataset if isinstance(dataset, HasArtifacts) else None
 
     def config(self, instance: dict[str, Any]) -> SandboxConfig:
@@ -83,6 +85,10 @@ class Roles:
                 hint="give its `solve` a keyword `context`: context.mcp_servers has them",
             )
         return servers
+
+    def skills_dir(self, instance: dict[str, Any]) -> str | None:
+        """Where the agent finds skills that the task brings."""
+        return None if self._skills is None else self._skills.skills_dir(instance)
 
     def artifacts(self, instance: dict[str, Any]) -> Sequence[str]:
         """What to keep from the agent's sandbox."""

@@ -80,6 +80,7 @@ async def run_agent(
     if roles.takes_context:
         with boundary("dataset", plugin=roles.dataset):
             text = roles.instruction(instance) if instruction is None else instruction
+            skills = roles.skills_dir(instance)
         context = RolloutContext(
             trial=trial,
             dataset=roles.dataset,
@@ -87,6 +88,7 @@ async def run_agent(
             limits=phases.limits if limit == phases.limits.agent_s else _with_agent_s(phases.limits, limit),
             user=user,
             mcp_servers=servers,
+            skills_dir=skills,
             attempt=attempt,
             log_dir=log_dir,
             signal=DeadlineSignal(limit),

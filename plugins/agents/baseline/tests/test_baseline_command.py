@@ -331,3 +331,11 @@ async def test_the_program_is_told_of_mcp_servers(sandbox: Sandbox) -> None:
     assert told == [{"name": "a", "transport": "stdio", "command": "/bin/a", "args": ["-v"]}]
     await agent.solve(sandbox, dict(INSTANCE), model=None, context=context())
     assert await sandbox.read_file("told") == b""
+
+
+async def test_the_program_is_told_of_skills(sandbox: Sandbox) -> None:
+    agent = CommandAgent(CommandConfig(command='printf %s "$AGENTIX_SKILLS_DIR" > told'))
+    offered = context()
+    offered.skills_dir = "/skills"
+    await agent.solve(sandbox, dict(INSTANCE), model=None, context=offered)
+    assert await sandbox.read_file("told") == b"/skills"

@@ -30,8 +30,9 @@ class CommandAgent:
 
     The program gets the instruction on stdin and in the file that `AGENTIX_INSTRUCTION_FILE` names, and besides
     `AGENTIX_INSTANCE_ID`, `AGENTIX_TRAJECTORY_FILE`, where there is a model `AGENTIX_MODEL`, where the task offers MCP
-    servers `AGENTIX_MCP_SERVERS` (a JSON list of them), and with the option `patch_file` `AGENTIX_PATCH_FILE`. What it
-    changes in the working directory is its answer, unless it leaves a patch.
+    servers `AGENTIX_MCP_SERVERS` (a JSON list of them), where it brings skills `AGENTIX_SKILLS_DIR`, and with the
+    option `patch_file` `AGENTIX_PATCH_FILE`. What it changes in the working directory is its answer, unless it leaves
+    a patch.
     """
 
     name = "command"
@@ -63,7 +64,8 @@ class CommandAgent:
         log_dir = None if context is None else context.log_dir
         task = _instruction(instance) if context is None else context.instruction
         instruction = task.encode("utf-8", "surrogateescape")
-        env = environment(self._config, places, instance=instance, model=model, mcp_servers=servers)
+        skills = None if context is None else context.skills_dir
+        env = environment(self._config, places, instance=instance, model=model, mcp_servers=servers, skills_dir=skills)
         limit = self._config.max_log_mb * _MIB
         info: dict[str, Any] = {}
         ended: ExecResult | None = None

@@ -27,6 +27,7 @@ def environment(
     instance: Mapping[str, Any],
     model: str | None,
     mcp_servers: Sequence[McpServer] = (),
+    skills_dir: str | None = None,
 ) -> dict[str, str]:
     """The variables of the program.
 
@@ -51,6 +52,7 @@ def environment(
         "TRAJECTORY_FILE": config.trajectory_file or places.trajectory,
         "PATCH_FILE": config.patch_file,
         "MODEL": model,
+        "SKILLS_DIR": skills_dir,
         "MCP_SERVERS": json.dumps([server.as_dict() for server in mcp_servers]) if mcp_servers else None,
     }
     return env | {PREFIX + name: value for name, value in own.items() if value is not None}
