@@ -351,6 +351,112 @@ def test_services_that_cannot_be_had_fail_the_environment_and_leave_nothing(
     assert said in why(done, "composed")
 
 
+def test_hooks_and_artifacts_of_services_are_theirs(compose: Engine) -> None:
+    root = composed(compose)
+    toml = """
+[environment]
+network_mode = "no-network"
+[[artifacts]]
+source = "/www"
+service = "web"
+[[artifacts]]
+source = "/www/index.html"
+destination = "page"
+service = "web"
+exclude = ["*.log"]
+[[artifacts]]
+source = "/nowhere"
+service = "web"
+[[verifier.collect]]
+command = "echo more-$(id -un) >> /www/index.html; touch /www/x.log; ln -s /etc/passwd /www/out"
+service = "web"
+[[verifier.collect]]
+command = "echo no; exit 3"
+service = "web"
+[verifier]
+environment_mode = "separate"
+"""
+    write(root / "task.toml", toml)
+    write(root / "tests/Dockerfile", f"FROM {compose.image}\nWORKDIR /grade\nCOPY test.sh /tests/test.sh\n")
+    write(
+        root / "tests/test.sh",
+        '#!/bin/sh\n[ "$(cat /www/index.html | tr "\\n" " ")" = "from-web more-root " ] && [ ! -e /www/out ] '
+        "&& echo 1 > /logs/verifier/reward.txt\n",
+    )
+    done = compose.run()
+    assert rewards(done) == {"composed": 1.0}, done.said
+    kept = next(done.run_dir.glob("trials/*/attempts/1/artifacts"))
+    assert (kept / "page").read_text() == "from-web\nmore-root\n"
+    notes = "\n".join(done.by_case["composed"]["notes"])
+    assert "'echo no; exit 3' exited with 3: no" in notes
+    assert "nothing at /nowhere" in notes
+    assert "not copied out of the service web: /www" in notes
+
+
+def test_the_sandboxs_own_healthcheck_in_the_compose_file_is_waited_for(compose: Engine) -> None:
+    check = """    healthcheck:
+      test: ["CMD-SHELL", "echo x >> /tries; [ $$(wc -l < /tries) -ge 3 ] && [ $$FROM_FILE = 'a$$b' ]"]
+      interval: 0.2s
+      retries: 9
+"""
+    text = COMPOSE.replace("    environment: {FROM", check + "    environment: {FROM")
+    root = composed(compose, text=text)
+    write(root / "solution/solve.sh", "#!/bin/sh\nwc -l < /tries > /app/seen\n")
+    write(root / "tests/test.sh", '#!/bin/sh\n[ "$(cat /app/seen)" -ge 3 ] && echo 1 > /logs/verifier/reward.txt\n')
+    sick = composed(compose, "sick", text=text.replace("-ge 3", "-ge 99").replace("retries: 9", "retries: 2"))
+    assert sick.is_dir()
+    done = compose.run()
+    assert rewards(done) == {"composed": 1.0, "sick": None}, done.said
+    assert "not healthy" in why(done, "sick")
+
+
+def test_the_network_changes_between_the_phases_of_one_sandbox(engine: Engine) -> None:
+    seen = "ls /sys/class/net | grep -c eth"
+    for name, agent, verifier in (("closed", "no-network", "public"), ("open", "public", "no-network")):
+        engine.task(
+            name,
+            f'[agent]\nnetwork_mode = "{agent}"\n[verifier]\nnetwork_mode = "{verifier}"\n',
+            words(
+                **{
+                    "solution/solve.sh": f"{seen} > /app/answer; true",
+                    "tests/test.sh": f'[ "$(cat /app/answer) $({seen})" = '
+                    f'"{int(agent == "public")} {int(verifier == "public")}" ] && echo 1 > /logs/verifier/reward.txt',
+                }
+            ),
+        )
+    engine.task(
+        "listed",
+        '[agent]\nnetwork_mode = "no-network"\n[verifier]\nnetwork_mode = "allowlist"\nallowed_hosts = ["x.org"]',
+        {},
+    )
+    step = 'name = "{}"\nagent = {{ network_mode = "{}" }}\nverifier = {{ network_mode = "no-network" }}\n'
+    files = {}
+    for name, count in (("one", 1), ("two", 0)):
+        files |= {
+            f"steps/{name}/instruction.md": "Look.",
+            f"steps/{name}/solution/solve.sh": f"{seen} > /app/answer; true",
+            f"steps/{name}/tests/test.sh": f'[ "$(cat /app/answer) $({seen})" = "{count} 0" ] '
+            "&& echo 1 > /logs/verifier/reward.txt",
+        }
+    engine.task(
+        "steps",
+        "[[steps]]\n" + step.format("one", "public") + "[[steps]]\n" + step.format("two", "no-network"),
+        {**files, "tests/test.sh": "", "solution/solve.sh": "", "instruction.md": ""},
+    )
+    done = engine.run()
+    assert rewards(done) == {"closed": 1.0, "open": 1.0, "listed": None, "steps": 1.0}, done.said
+    assert "allowlist" in why(done, "listed")
+
+
+def test_many_trials_of_one_task_build_its_image_once(engine: Engine) -> None:
+    dockerfile = f"FROM IMAGE\nWORKDIR /app\nRUN echo {engine.shop.mark} > /m"
+    engine.task("shared", "", words(**{"environment/Dockerfile": dockerfile}))
+    done = engine.run("oracle", "--trials", "8", "--n-concurrent", "8", "-v")
+    assert [record.get("reward") for record in done.records] == [1.0] * 8, done.said
+    log = next(done.run_dir.glob("*.log")).read_text()
+    assert log.count("INFO agentix.providers.docker: building") == 1, log
+
+
 def test_without_the_plugin_a_task_with_services_says_so(engine: Engine, tmp_path: Path) -> None:
     composed(engine)
     engine.task("plain", "", {})

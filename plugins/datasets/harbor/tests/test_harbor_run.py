@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agentix.api import Capability, FailureCode, Limits, SandboxConfig, TimeoutRule, run_rollouts
+from agentix.api import AgentResult, Capability, FailureCode, Limits, SandboxConfig, TimeoutRule, run_rollouts
 from agentix.plugins.datasets.harbor import HarborConfig, HarborDataset
 from agentix.sandbox import HostProcessProvider
 
@@ -137,7 +137,7 @@ async def test_variables_reach_the_phase_that_they_are_for(
         ('[environment]\nnetwork_mode = "no-network"\nenv = { K = "${HARBOR_TEST_UNSET}" }', "environment.env.K"),
         ('[verifier]\nenv = { K = "${HARBOR_TEST_UNSET}" }', "verifier.env.K"),
         ('[solution]\nenv = { K = "${HARBOR_TEST_UNSET}" }', "solution.env.K"),
-        ('[environment]\nnetwork_mode = "no-network"\nskills_dir = "/s"', "environment.skills_dir"),
+        ('[agent]\nnetwork_mode = "no-network"', 'agent is "no-network", verifier is "public"'),
         ('[[artifacts]]\nsource = "/a"\nservice = "db"', "artifacts[0].service"),
     ],
 )
@@ -355,3 +355,62 @@ async def test_it_runs_under_trio_too(task: MakeTask, run: Run, anyio_backend: s
     assert (await run(task())).reward == 1.0
     with anyio.fail_after(60):
         assert (await run(task(name="steps", **steps()))).reward == 0.75
+
+
+async def test_an_agent_is_told_where_the_tasks_skills_are(task: MakeTask, run: Run) -> None:
+    told: list[str | None] = []
+
+    class Asks:
+        async def solve(
+            self, sandbox: Any, instance: dict[str, Any], *, model: str | None, context: Any
+        ) -> AgentResult:
+            told.append(context.skills_dir)
+            return AgentResult(exit_code=0)
+
+    await run(task('[environment]\nnetwork_mode = "no-network"\nskills_dir = "/skills"'), Asks())
+    await run(task(), Asks())
+    assert told == ["/skills", None]
+
+
+async def test_a_separate_verifiers_sandbox_is_made_while_the_agent_works(
+    task: MakeTask, run: Run, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    create = provider.create
+
+    async def noted(config: SandboxConfig, runtime: Any) -> Any:
+        made.append(str(config.env.get("WHO")))
+        return await create(config, runtime)
+
+    monkeypatch.setattr(provider, "create", noted)
+
+    class Waits:
+        async def solve(
+            self, sandbox: Any, instance: dict[str, Any], *, model: str | None, context: Any
+        ) -> AgentResult:
+            with anyio.fail_after(20):
+                while "verifier" not in made:  # noqa: ASYNC110
+                    await anyio.sleep(0.005)
+            await sandbox.exec("echo hello > /logs/artifacts/greeting")
+            return AgentResult(exit_code=0)
+
+    toml = '[verifier.environment]\nnetwork_mode = "no-network"\nenv = { WHO = "verifier" }\n'
+    test = sh('[ "$WHO" = verifier ] && grep -qx hello /logs/artifacts/greeting && echo 1 > /logs/verifier/reward.txt')
+    rollout = await run(task(toml, test), Waits(), prepare_ahead=1)
+    assert rollout.reward == 1.0, rollout
+    assert made.count("verifier") == 1
+    assert not await provider.list({})
+
+
+async def test_tests_that_cannot_have_another_process_are_no_meddling(
+    task: MakeTask, run: Run, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentix.plugins.datasets.harbor.verifier import Verifier
+
+    async def full(self: Verifier, sandbox: Any) -> Any:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(Verifier, "_run_tests", full)
+    rollout = await run(task(), shell())
+    assert rollout.failure is not None
+    assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.VERIFIER_ERROR, "resources")

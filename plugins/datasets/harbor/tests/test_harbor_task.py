@@ -114,14 +114,17 @@ def test_no_agent_timeout_is_no_limit(task: MakeTask) -> None:
         ('[environment]\nos = "windows"', (), "environment.os"),
         ('[environment]\ngpu_types = ["H100"]', (), "environment.gpu_types"),
         ('[environment]\ntpu = { type = "v6e", topology = "2x2" }', (), "environment.tpu"),
-        ('[environment]\nskills_dir = "/s"', (), "environment.skills_dir"),
-        ('[verifier.environment]\nskills_dir = "/s"', (), "verifier.environment.skills_dir"),
+        ('[verifier.environment]\ngpu_types = ["T4", "L4"]', (), "verifier.environment.gpu_types (T4, L4)"),
         ('[[verifier.collect]]\ncommand = "c"\nservice = "db"', (), 'verifier.collect[0].service = "db"'),
         ('[[artifacts]]\nsource = "/a"\nservice = "db"', (), 'artifacts[0].service = "db"'),
         ("", ("-environment/Dockerfile",), "environment.docker_image is not set"),
         ('[environment]\nenv = { K = "${HARBOR_TEST_UNSET}" }', (), "environment.env.K needs the variable"),
         ('[verifier]\nenv = { K = "${HARBOR_TEST_UNSET}" }', (), "verifier.env.K needs the variable"),
-        ('[agent]\nnetwork_mode = "no-network"', (), 'agent is "no-network", verifier is "public"'),
+        (
+            '[[artifacts]]\nsource = "relative"\nservice = "db"',
+            ("environment/docker-compose.yaml",),
+            'artifacts[0].source = "relative"',
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name_when_it_is_run(
@@ -136,8 +139,8 @@ def test_what_cannot_be_done_is_refused_by_name_when_it_is_run(
 
 def test_everything_that_cannot_be_done_is_told_at_once(task: MakeTask) -> None:
     with pytest.raises(EnvFailed) as caught:
-        configured(task('[environment]\nskills_dir = "/s"\ngpu_types = ["T4"]'))
-    assert "skills_dir" in str(caught.value)
+        configured(task('[environment]\ntpu = { type = "v6e" }\ngpu_types = ["T4"]'))
+    assert "environment.tpu" in str(caught.value)
     assert "gpu_types" in str(caught.value)
 
 

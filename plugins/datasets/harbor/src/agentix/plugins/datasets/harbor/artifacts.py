@@ -12,9 +12,9 @@ from pathlib import Path
 import anyio
 
 from agentix.api import Flow, Sandbox, SandboxGone, TrialError
-from agentix.plugins.datasets.harbor.fetching import fetch
+from agentix.plugins.datasets.harbor.fetching import fetch, fetch_from_service
 from agentix.plugins.datasets.harbor.places import ARTIFACTS, make_anew
-from agentix.plugins.datasets.harbor.schema import Artifact, CollectHook
+from agentix.plugins.datasets.harbor.schema import MAIN_SERVICE, Artifact, CollectHook
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,8 @@ class Collected:
 async def run_collect_hooks(flow: Flow, sandbox: Sandbox, hooks: Iterable[CollectHook]) -> None:
     """Run the commands that prepare artifacts; one that fails is noted and changes nothing."""
     for hook in hooks:
-        result = await sandbox.exec(hook.command, user=hook.user, timeout_s=hook.timeout_sec, output_limit=4096)
+        place = sandbox if hook.service == MAIN_SERVICE else sandbox.service(hook.service)
+        result = await place.exec(hook.command, user=hook.user, timeout_s=hook.timeout_sec, output_limit=4096)
         if not result.ok:
             how = f"took over {hook.timeout_sec:g} s" if result.timed_out else f"exited with {result.exit_code}"
             said = (result.error_text or result.text).strip()[-500:]
@@ -56,6 +57,7 @@ async def collect_artifacts(
     collected: list[Collected] = []
     for artifact in with_convention(artifacts):
         source = posixpath.normpath(posixpath.join(sandbox.workdir, artifact.source))
+        service = artifact.service if artifact.service != MAIN_SERVICE else None
         place = into / (artifact.destination or source.strip("/") or "root")
         clash = next((c for c in collected if place.is_relative_to(c.host) or c.host.is_relative_to(place)), None)
         if clash is not None:
@@ -63,7 +65,10 @@ async def collect_artifacts(
                 flow.note(f"artifacts: {source} was left out: {clash.source} lies at {place.relative_to(into)}")
             continue
         try:
-            found = await fetch(flow, sandbox, source, place)
+            if service is None:
+                found = await fetch(flow, sandbox, source, place)
+            else:
+                found = await fetch_from_service(flow, sandbox, service, source, place)
         except TrialError as error:
             # What the sandbox's kernel refuses is the agent's doing, such as a pipe in an artifact's place.
             refused = isinstance(error.__cause__, OSError)

@@ -29,6 +29,7 @@ from agentix.plugins.datasets.harbor.driver import Driver
 from agentix.plugins.datasets.harbor.healthcheck import wait_healthy
 from agentix.plugins.datasets.harbor.places import make_log_dirs, refuse_shared_files
 from agentix.plugins.datasets.harbor.sandbox_config import agent_config, agent_image, uploads_environment
+from agentix.plugins.datasets.harbor.schema import MAIN_SERVICE
 from agentix.plugins.datasets.harbor.solution import play_solution
 from agentix.plugins.datasets.harbor.task import TASK_FILE, Task
 from agentix.plugins.datasets.harbor.template import partial_templates
@@ -130,6 +131,10 @@ class HarborDataset:
         return tuple(server.given() for server in self._task(instance).file.environment.mcp_servers)
 
     def scoring(self, instance: dict[str, Any]) -> Literal["fresh", "shared"]:
+    def skills_dir(self, instance: dict[str, Any]) -> str | None:
+        """Where the environment has skills for the agent."""
+        return self._task(instance).file.environment.skills_dir
+
         """`shared`; a separate verifier is the driven flow's own."""
         return "shared"
 
@@ -140,7 +145,8 @@ class HarborDataset:
     def artifacts(self, instance: dict[str, Any]) -> list[str]:
         """What the task declares, and `/logs/artifacts`."""
         found = [artifact for stage in self._task(instance).stages for artifact in with_convention(stage.artifacts)]
-        return list(dict.fromkeys(artifact.source for artifact in found if artifact.source.startswith("/")))
+        own = (artifact for artifact in found if artifact.service in (None, MAIN_SERVICE))
+        return list(dict.fromkeys(artifact.source for artifact in own if artifact.source.startswith("/")))
 
     async def setup(self, sandbox: Sandbox, instance: dict[str, Any]) -> bool:
         """Make the log directories, upload what no image brings, wait until the environment is healthy."""

@@ -16,6 +16,7 @@ from agentix.plugins.datasets.harbor.combine import StepResult, combine, missed_
 from agentix.plugins.datasets.harbor.current_stage import CurrentStage
 from agentix.plugins.datasets.harbor.fetching import keep_logs
 from agentix.plugins.datasets.harbor.healthcheck import wait_healthy
+from agentix.plugins.datasets.harbor.network import NetworkPolicy
 from agentix.plugins.datasets.harbor.places import (
     AGENT_LOGS,
     SOLUTION,
@@ -25,6 +26,7 @@ from agentix.plugins.datasets.harbor.places import (
     make_log_dirs,
 )
 from agentix.plugins.datasets.harbor.sandbox_config import verifier_config
+from agentix.plugins.datasets.harbor.support import agent_network, refuse_unswitchable, verifier_network
 from agentix.plugins.datasets.harbor.task import TASK_FILE, Stage, Task
 from agentix.plugins.datasets.harbor.verifier import Verifier
 
@@ -50,13 +52,19 @@ class Driver:
             VerifierError: A stage has no valid reward.
         """
         sandbox = await self.flow.setup()
+        refuse_unswitchable(self.task, sandbox)
         stages = self.task.stages
         results: list[StepResult] = []
+        network = agent_network(stages[0])
         for index, stage in enumerate(stages):
             if index:
                 await self._between_steps(sandbox)
             if stage.step is not None:
                 await self._prepare_step(sandbox, stage)
+            separate = stage.verifier_mode == "separate"
+            if separate:
+                self.flow.prepare_sandbox(verifier_config(stage, force_build=self.force_build))
+            network = await self._switch(sandbox, network, agent_network(stage))
             with self.current.stage(sandbox, stage):
                 agent = await self.flow.solve(
                     sandbox,
@@ -65,6 +73,9 @@ class Driver:
                     timeout_s=stage.agent_timeout_s,
                     name=stage.name,
                 )
+            if not separate:
+                policy = verifier_network(stage, self.task.file.environment.network)
+                network = await self._switch(sandbox, network, policy)
             score = await self._grade(sandbox, stage, is_last=index == len(stages) - 1)
             if stage.step is None:
                 return score
@@ -76,6 +87,11 @@ class Driver:
                 break
         strategy = self.task.file.multi_step_reward_strategy or "mean"
         return combine(results, strategy=strategy, key=self.reward_key)
+
+    async def _switch(self, sandbox: Sandbox, now: NetworkPolicy, wanted: NetworkPolicy) -> NetworkPolicy:
+        if wanted != now:
+            await sandbox.set_network(wanted.network, allowed_hosts=wanted.hosts)
+        return wanted
 
     async def _between_steps(self, sandbox: Sandbox) -> None:
         for path in (AGENT_LOGS, VERIFIER_LOGS):

@@ -40,6 +40,29 @@ async def fetch(flow: Flow, sandbox: Sandbox, source: str, place: Path) -> bool:
     return await anyio.Path(place).exists()
 
 
+async def fetch_from_service(flow: Flow, sandbox: Sandbox, service: str, source: str, place: Path) -> bool:
+    """Copy a file or a tree out of a service beside the sandbox to `place`, which does not exist yet.
+
+    Returns:
+        Whether there was anything to copy.
+
+    Raises:
+        TrialError: It could not be copied.
+    """
+    try:
+        with anyio.fail_after(_UNKEPT_S):
+            left_out = await sandbox.service(service).download(source, place)
+    except FileNotFoundError:
+        return False
+    except TimeoutError:
+        raise HostError(f"copying {source} took over {_UNKEPT_S:g} s", detail="collect_timeout") from None
+    except OSError as error:
+        raise HostError(f"{source} of the service {service} could not be copied: {error}") from error
+    for reason in left_out[:5]:
+        flow.note(f"not copied out of the service {service}: {source}: {reason}")
+    return await anyio.Path(place).exists()
+
+
 async def keep_logs(flow: Flow, sandbox: Sandbox, source: str, place: Path | None) -> None:
     """Copy logs to the host where logs are kept; a failure is noted, since it changes no result."""
     if place is None or not sandbox.alive:

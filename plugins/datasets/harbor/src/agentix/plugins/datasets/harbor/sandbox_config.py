@@ -38,7 +38,7 @@ def agent_config(task: Task, *, force_build: bool = False) -> SandboxConfig:
         file.environment,
         task.directory / "environment",
         image=agent_image(task, force_build=force_build),
-        network=agent_network(task),
+        network=agent_network(task.stages[0]),
         where=where,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from agentix.plugins.datasets.harbor.template import resolve_env
 
 _OUTPUT = f"{VERIFIER_LOGS}/test-stdout.txt"
 _TAIL = 2000
+_NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 # By a shell, which runs a script without a shebang line too, and with what it prints going straight to the file.
 _COMMAND = f"(exec {TESTS}/test.sh) > {_OUTPUT} 2>&1"
 
@@ -55,6 +57,12 @@ class Verifier:
             try:
                 outcome = await self._try(sandbox)
             except OSError as again:
+                if error.errno == again.errno and again.errno in _NO_ROOM:
+                    raise VerifierError(
+                        f"no reward: the tests could not be run: {again}",
+                        detail="resources",
+                        hint="the task needs more processes, memory or space than its sandbox may have",
+                    ) from again
                 raise VerifierError(f"no reward: {again}", detail="reward_changed") from again
         result, files = outcome
         try:
