@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -197,6 +198,32 @@ def test_doctor_has_one_line_a_thing_and_fails_for_a_problem(toy, monkeypatch):
     monkeypatch.setattr(Sick, "check", lambda self: [])
     monkeypatch.setattr(checkup.shutil, "which", lambda name: None)
     assert "PROBLEM  git: not found" in toy.agentix("doctor").out
+
+
+def test_doctor_looks_at_the_providers_that_are_asked_for(toy, monkeypatch):
+    monkeypatch.setenv("AGENTIX_CACHE_DIR", str(toy.path / "cache"))
+    called = toy.agentix("doctor", "--provider", "./toy.py:Provider")
+    assert called.code == 0
+    assert "provider ./toy.py:Provider: toy; it has no check of its own" in called.out
+    assert called.out.count("provider ") == 1
+    called = toy.agentix("doctor", "--provider", "./toy.py:Provider", "--provider", "nowhere")
+    assert called.code == 1
+    assert "PROBLEM  provider nowhere: " in called.out
+
+
+def test_cache_prune_frees_what_patches_were_made_against(toy, monkeypatch):
+    from agentix.patch import BlobStore
+
+    monkeypatch.setenv("AGENTIX_CACHE_DIR", str(toy.path / "cache"))
+    blob = BlobStore.default().objects.path / "ab" / "cd"
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"x" * (2 << 20))
+    os.utime(blob, (0, 0))
+    dry = toy.agentix("cache", "prune", "--dry-run")
+    assert "1 files kept for making patches\n1 removed, 2.0 MiB would be freed" in dry.out
+    assert blob.exists()
+    assert "1 removed, 2.0 MiB freed" in toy.agentix("cache", "prune").out
+    assert not blob.exists()
 
 
 def test_gc_deletes_orphans_and_nothing_else(toy):

@@ -31,6 +31,93 @@ def test_json_is_alone_on_stdout(toy):
     assert "[4/4]" in called.err
 
 
+def test_a_summary_that_does_not_arrive_is_an_error(toy):
+    for arguments in (["--json"], ["--quiet"]):
+        with open("/dev/full", "w") as full:
+            called = toy.start("--id", "r", *arguments, stdout=full, stderr=subprocess.PIPE)
+            said = called.communicate(timeout=60)[1]
+        assert called.returncode == 1
+        assert "could not be printed: No space left on device; the results are kept" in said
+
+
+def test_trials_are_listed_in_the_order_of_the_dataset(toy):
+    with (toy.path / "toy.py").open("a") as file:
+        file.write(
+            "\n\nENDED = anyio.Event()\n"
+            "class Late(Agent):\n"
+            "    async def solve(self, sandbox, instance, *, model):\n"
+            "        if instance['instance_id'] == 'task-3':\n"
+            "            ENDED.set()\n"
+            "        else:\n"
+            "            await ENDED.wait()\n"
+            "        return AgentResult(patch='1')\n"
+        )
+    called = toy.rollout("--id", "r", "--agent", "./toy.py:Late", "--trials", "2")
+    rows = [line.split()[0] for line in called.out.split("\ntrial  ", 1)[1].splitlines()[1:9]]
+    assert rows == [f"task-{number}-Late-{index}" for number in range(4) for index in (1, 2)]
+    assert [line["trial_id"] for line in toy.lines("r")] != rows
+
+
+def test_failures_of_one_reason_stand_together_and_are_said_in_full_once(toy):
+    called = toy.rollout("--dataset-opt", "n=5", "--dataset-opt", "broken=all", "--stop-after", "0")
+    assert called.out.count("the setup is broken") == 2
+    assert called.out.count("ENV_FAILED: the same as task-") == 4
+    assert "5 trials: ENV_FAILED" in called.out
+    assert "\n  task-0-Agent-1  runs/" in called.out
+    assert "\n  … and 2 more\n" in called.out
+
+
+def test_a_provider_that_cannot_work_here_ends_the_run_before_any_trial(toy):
+    with (toy.path / "toy.py").open("a") as file:
+        file.write(
+            "\n\nclass Broken(Provider):\n"
+            "    async def check(self):\n"
+            "        return ['there is no engine\\n  start one']\n"
+            "\n\nclass Unsure(Provider):\n"
+            "    async def check(self):\n"
+            "        raise OSError('it cannot be asked')\n"
+        )
+    called = toy.rollout("--id", "r", "--provider", "./toy.py:Broken")
+    assert called.code == 1
+    assert "the provider ./toy.py:Broken cannot make sandboxes here: there is no engine; start one" in called.out
+    assert toy.lines("r") == []
+    assert toy.rollout("--id", "r", "--force").code == 0
+    assert toy.rollout("--provider", "./toy.py:Unsure").code == 0
+
+
+def test_notes_for_all_trials_are_told_once_and_others_counted(toy):
+    with (toy.path / "toy.py").open("a") as file:
+        file.write(
+            "\n\nfrom dataclasses import replace\n"
+            "class Noting(Provider):\n"
+            "    async def create(self, config, runtime):\n"
+            "        return replace(await super().create(config, runtime), notes=('toy: it is no sandbox',))\n"
+            "\n\nclass Talks(Agent):\n"
+            "    async def solve(self, sandbox, instance, *, model):\n"
+            "        info = {'stdout_note': '9 bytes were not kept', 'x_note': 'y', 'n': 1}\n"
+            "        return AgentResult(patch='1', info=info)\n"
+        )
+    called = toy.rollout("--agent", "./toy.py:Talks", "--provider", "./toy.py:Noting", "--quiet")
+    assert called.code == 0
+    assert called.out.count("toy: it is no sandbox") == 1
+    assert "\nnote: toy: it is no sandbox\n" in called.out
+    assert called.out.count("the agent's stdout: 9 bytes were not kept (+1 more)") == 4
+
+
+def test_what_a_dataset_warns_of_is_a_notice(toy):
+    with (toy.path / "toy.py").open("a") as file:
+        file.write(
+            "\n\nimport logging\n"
+            "class Warns(Dataset):\n"
+            "    def instances(self):\n"
+            "        logging.getLogger('any').warning('left out: %s', 'task-9')\n"
+            "        return super().instances()\n"
+        )
+    called = toy.rollout("--id", "r", "--dataset", "./toy.py:Warns")
+    assert "note: left out: task-9\n" in called.out
+    assert "left out: task-9" in (toy.path / "runs/r/run.log").read_text()
+
+
 def test_quiet_prints_only_the_summary(toy):
     called = toy.rollout("--quiet")
     assert "[4/4]" not in called.out

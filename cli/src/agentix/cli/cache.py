@@ -22,17 +22,23 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
 ) -> None:
-    """Remove what is not needed any more: old runtimes, and what interrupted builds left."""
+    """Remove what is not needed any more: old runtimes, files kept for making patches, what interrupted work left."""
     from agentix.bundle import prune_cache
     from agentix.cli.output import Output
     from agentix.cli.values import parse_duration
+    from agentix.patch import BlobStore
 
-    pruned = prune_cache(unused_for_s=parse_duration(unused_for, where="--unused-for"), dry_run=dry_run)
+    unused_for_s = parse_duration(unused_for, where="--unused-for")
+    pruned = prune_cache(unused_for_s=unused_for_s, dry_run=dry_run)
+    blobs = BlobStore.default().prune(unused_for_s=unused_for_s, dry_run=dry_run)
     output = Output.stdout()
     for path in pruned.paths:
         output.line(str(path))
     said = "would be freed" if dry_run else "freed"
-    output.line(f"{len(pruned.paths)} removed, {pruned.bytes / 2**20:.1f} MiB {said}")
+    if blobs.files:
+        output.line(f"{blobs.files} files kept for making patches")
+    size = pruned.bytes + blobs.bytes
+    output.line(f"{len(pruned.paths) + blobs.files} removed, {size / 2**20:.1f} MiB {said}")
 
 
 @app.command()

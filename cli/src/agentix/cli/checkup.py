@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 import anyio.to_thread
 
 from agentix.cli.limits import raise_open_files, width_for
+from agentix.cli.preflight import CHECK_S, problems_of
 from agentix.errors import AgentixError
-from agentix.registry import PluginInfo, load, plugins
+from agentix.registry import label_of, load, plugins
 
 _FREE_BYTES = 1 << 30
-_CHECK_S = 60.0
 _OLDEST = (3, 11)
 
 
@@ -33,8 +31,12 @@ class Finding:
     ok: bool = True
 
 
-async def checkup() -> AsyncIterator[Finding]:
-    """Look at everything; whatever is wrong is a finding, never an exception."""
+async def checkup(providers: Sequence[str] = ()) -> AsyncIterator[Finding]:
+    """Look at everything; whatever is wrong is a finding, never an exception.
+
+    Args:
+        providers: References of those that are wanted; all that are installed by default.
+    """
     yield Finding(
         what="python",
         said=f"{platform.python_version()} in {sys.prefix}",
@@ -46,8 +48,12 @@ async def checkup() -> AsyncIterator[Finding]:
     yield await anyio.to_thread.run_sync(_cache)
     for finding in _plugins():
         yield finding
-    for info in plugins("provider"):
-        yield await _provider(info)
+    if providers:
+        for ref in providers:
+            yield await _provider(ref, what=f"provider {ref}")
+    else:
+        for info in plugins("provider"):
+            yield await _provider(info.exact, what=f"provider {info.name}")
 
 
 def _git() -> Finding:
@@ -100,26 +106,20 @@ def _plugins() -> Iterator[Finding]:
             yield Finding(what=f"{info.kind} {info.label}", said=f"{info.state}: {info.cause}", ok=False)
 
 
-async def _provider(info: PluginInfo) -> Finding:
+async def _provider(ref: str, *, what: str) -> Finding:
     """Load a provider and ask it: `check()` returns problems, or nothing, or raises."""
-    what = f"provider {info.name}"
     try:
-        provider: Any = load("provider", info.exact, where="provider")
-        check = getattr(provider, "check", None)
-        if check is None:
-            return Finding(what=what, said=f"{info.distribution} {info.version}; it has no check of its own")
-        with anyio.fail_after(_CHECK_S):
-            problems = check()
-            if inspect.isawaitable(problems):
-                problems = await problems
+        provider: Any = load("provider", ref, where="--provider")
+        problems = await problems_of(provider)
     except TimeoutError:
-        return Finding(what=what, said=f"its check took longer than {_CHECK_S:g} s", ok=False)
+        return Finding(what=what, said=f"its check took longer than {CHECK_S:g} s", ok=False)
     except Exception as error:
         return Finding(what=what, said=_one_line(error), ok=False)
-    texts = [problems] if isinstance(problems, str) else [str(problem) for problem in problems or ()]
-    if texts:
-        return Finding(what=what, said="; ".join(texts), ok=False)
-    return Finding(what=what, said=f"{info.distribution} {info.version} works here")
+    if problems is None:
+        return Finding(what=what, said=f"{label_of(provider)}; it has no check of its own")
+    if problems:
+        return Finding(what=what, said="; ".join(problems), ok=False)
+    return Finding(what=what, said=f"{label_of(provider)} works here")
 
 
 def _one_line(error: BaseException) -> str:

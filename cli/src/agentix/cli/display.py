@@ -13,6 +13,7 @@ from agentix.models import Event
 from agentix.records import Record
 
 HEARTBEAT_S = 30.0
+_REASONS = 1000
 
 
 class Display(Protocol):
@@ -56,6 +57,7 @@ class Plain:
         self._output = output
         self._verbose = verbose
         self._last = time.monotonic()
+        self._reasons = Reasons()
 
     def say(self, text: str) -> None:
         """Show a line."""
@@ -70,7 +72,7 @@ class Plain:
 
     def on_record(self, record: Record, board: Board) -> None:
         """Show a result."""
-        self.say(record_line(record, board))
+        self.say(record_line(record, board, self._reasons))
 
     def tick(self, board: Board) -> None:
         """Show that the run lives, where nothing else did for a while."""
@@ -139,10 +141,28 @@ def event_line(event: Event) -> str:
     return " · ".join(" ".join(part.split()) for part in parts)
 
 
-def record_line(record: Record, board: Board) -> str:
+class Reasons:
+    """What failures were said to have for a reason, so that each reason is said in full once."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+
+    def of(self, record: Record) -> str:
+        """The reason, or which trial had the same."""
+        said = reason(record)
+        first = self._first.setdefault(said, record.trial_id)
+        if first == record.trial_id:
+            if len(self._first) > _REASONS:
+                del self._first[next(iter(self._first))]
+            return said
+        detail = f" ({record.failure_detail})" if record.failure_detail else ""
+        return f"{record.failure_code}{detail}: the same as {first}"
+
+
+def record_line(record: Record, board: Board, reasons: Reasons) -> str:
     """One result and how far the run is."""
     attempts = f", attempt {record.attempts}" if record.attempts > 1 else ""
-    said = f"reward {number(record.reward)}" if record.failure_code is None else reason(record)
+    said = f"reward {number(record.reward)}" if record.failure_code is None else reasons.of(record)
     if record.failure_code is None and record.ended not in (None, "completed"):
         said += f", ended by {record.ended}"
     return f"[{board.done}/{board.to_run}] {record.trial_id}  {said}  ({seconds(record.seconds)}{attempts})"

@@ -11,6 +11,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def doctor(
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(help="Only of this provider whether it works; repeatable. All by default.", metavar="REF"),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
 ) -> None:
     """Check this machine: one line for each thing, exit code 1 where one is a problem."""
@@ -24,7 +28,7 @@ def doctor(
 
     async def run() -> None:
         nonlocal bad
-        async for finding in checkup():
+        async for finding in checkup(provider or ()):
             output.line(f"{'ok     ' if finding.ok else 'PROBLEM'}  {finding.what}: {finding.said}")
             bad += not finding.ok
 

@@ -14,6 +14,7 @@ from agentix.cli.board import Board
 from agentix.cli.budget import TrialQueue
 from agentix.cli.display import Display, event_line
 from agentix.cli.plan import Plan
+from agentix.cli.preflight import provider_problem
 from agentix.cli.runlog import log
 from agentix.cli.signals import SignalLatch
 from agentix.cli.wording import reason
@@ -38,6 +39,8 @@ class Outcome:
     """Why trials were not started, or ended before their time."""
     unreleased: tuple[str, ...] = ()
     """Ids of sandboxes that were made ready, used by no trial, and could not be deleted."""
+    said: tuple[str, ...] = ()
+    """What providers have said of their sandboxes, once for all of them."""
 
 
 class Execution:
@@ -122,6 +125,9 @@ class Execution:
                 self._say(f"the provider {self._plan.request.provider.ref} did not end well: {error}")
 
     async def _run_trials(self) -> None:
+        problem = await provider_problem(self._plan.request.provider)
+        if problem is not None:
+            self._queue.stop(problem)
         while self._queue and self._queue.stopped is None:
             stream = self._stream()
             async with stream:
@@ -129,6 +135,7 @@ class Execution:
                     pass  # every result was kept by _on_result
             self._queue.drained()
             self.outcome.unreleased += stream.unreleased
+            self.outcome.said += tuple(note for note in stream.said if note not in self.outcome.said)
             if stream.stopped is not None:
                 self._queue.stop(stream.stopped)
 

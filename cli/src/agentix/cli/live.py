@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from agentix.cli.board import Board
-from agentix.cli.display import event_line, record_line
+from agentix.cli.display import Reasons, event_line, record_line
 from agentix.cli.output import Output, printable
 from agentix.cli.wording import number, seconds
 from agentix.models import Event
@@ -33,6 +33,7 @@ class LiveDisplay:
         self._console = Console(file=stream, force_terminal=True, highlight=False, emoji=False, markup=False)
         self._live: Live | None = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
+        self._reasons = Reasons()
 
     def say(self, text: str) -> None:
         """Show a line above the moving ones."""
@@ -46,7 +47,7 @@ class LiveDisplay:
     def on_record(self, record: Record, board: Board) -> None:
         """Keep a line for a failure."""
         if record.failure_code is not None:
-            self.say(record_line(record, board))
+            self.say(record_line(record, board, self._reasons))
 
     def tick(self, board: Board) -> None:
         """Draw again."""

@@ -18,6 +18,8 @@ def printable(text: str) -> str:
 class Output:
     """A text stream that never raises: what cannot be encoded is escaped, and a closed stream swallows.
 
+    `lost` is set where what was written did not arrive for another reason than that its reader has gone.
+
     Args:
         stream: Where to write; `None` where the process was started without it.
     """
@@ -25,6 +27,7 @@ class Output:
     def __init__(self, stream: TextIO | None) -> None:
         self.stream = stream
         self.closed = stream is None
+        self.lost: str | None = None
 
     @classmethod
     def stdout(cls) -> Output:
@@ -56,8 +59,8 @@ class Output:
             return len(text)
         try:
             self.stream.write(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
-        except (OSError, ValueError):
-            self.close()
+        except (OSError, ValueError) as error:
+            self._give_up(error)
         return len(text)
 
     def flush(self) -> None:
@@ -66,8 +69,8 @@ class Output:
             return
         try:
             self.stream.flush()
-        except (OSError, ValueError):
-            self.close()
+        except (OSError, ValueError) as error:
+            self._give_up(error)
 
     def line(self, text: str = "") -> None:
         """Write one line, made harmless, and hand it on."""
@@ -87,6 +90,11 @@ class Output:
         if self.stream is None:
             raise OSError("closed")
         return self.stream.fileno()
+
+    def _give_up(self, error: OSError | ValueError) -> None:
+        if not isinstance(error, BrokenPipeError):
+            self.lost = getattr(error, "strerror", None) or str(error)
+        self.close()
 
     def close(self) -> None:
         """Write nothing more."""

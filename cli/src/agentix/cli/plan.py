@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,12 +52,12 @@ def make_plan(request: RolloutRequest) -> Plan:
     dataset = load("dataset", request.dataset.ref, request.dataset.options, where="--dataset")
     agent = load("agent", request.agent.ref, request.agent.options, where="--agent")
     provider = load("provider", request.provider.ref, request.provider.options, where="--provider")
-    notices = []
+    notices: list[str] = []
     count = request.trials
     if getattr(agent, "deterministic", False) is True and count > 1 and not request.trials_explicit:
         notices.append(f"{request.agent.ref} runs once an instance, not {count} times: it is deterministic")
         count = 1
-    with _blaming(dataset, "instances"):
+    with _blaming(dataset, "instances"), _noting(notices):
         instances = request.selection.apply(dataset.instances())
     hashes = dataset if isinstance(dataset, HasContentHash) else None
     with _blaming(dataset, "content_hash"):
@@ -128,6 +129,27 @@ def _blaming(dataset: Dataset, method: str) -> Iterator[None]:
             f"the dataset {label_of(dataset)} failed in {method}: {type(error).__name__}: {error}",
             hint="Nothing was run; -v shows where it failed.",
         ) from error
+
+
+@contextmanager
+def _noting(notices: list[str]) -> Iterator[None]:
+    """Take what is warned of meanwhile for notices, which are told with the run and kept in its log."""
+    handler = _Notices(notices)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+class _Notices(logging.Handler):
+    def __init__(self, notices: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._notices = notices
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._notices.append(record.getMessage())
 
 
 def default_provider() -> str:

@@ -80,9 +80,13 @@ def _run(plan: Plan, signals: SignalLatch, transform: Transform | None) -> int:
         for note in hooks.call("agentix_run_finished", summary=ending.summary.to_data()):
             output.line(f"note: {note}")
     if request.json:
-        print_json(ending, Output.stdout())
+        output = Output.stdout()
+        print_json(ending, output)
     else:
         print_text(ending, output)
+    if output.lost is not None:
+        Output.stderr().line(f"error: the summary could not be printed: {output.lost}; the results are kept")
+        return ending.exit_code or exit_codes.FAILED
     return ending.exit_code
 
 
@@ -147,6 +151,7 @@ def _ending(plan: Plan, outcome: Outcome, *, notices: list[str], elapsed_s: floa
         signal=outcome.signal,
         # Where nothing is left to run, stopping made no difference.
         stopped=outcome.stopped if unrun else None,
+        said=outcome.said,
         unreleased=tuple(unreleased),
         notices=tuple(notices),
         fail_under=request.fail_under,

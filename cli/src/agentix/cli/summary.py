@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentix.cli import exit_codes
+from agentix.cli.order import first, planned_order
 from agentix.cli.output import Output
 from agentix.cli.table import table
-from agentix.cli.wording import number, plural, reason, result, seconds, short, totals
+from agentix.cli.wording import notes_of, number, plural, reason, result, seconds, totals
 from agentix.records import Record, Run
 from agentix.stats import Summary
 
 ROWS = 40
 """How many trials are listed where nobody asks for more."""
 _NOTE = 72
+_TOGETHER = 3
 _LOGS = ("test-stdout.txt", "agent-error.txt", "agent.log", "failure.json", "stdout.txt", "stderr.txt")
 
 
@@ -31,6 +33,8 @@ class Ending:
     """Planned trials without a result."""
     signal: int | None = None
     stopped: str | None = None
+    said: tuple[str, ...] = ()
+    """What providers have said, once for all trials."""
     unreleased: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     fail_under: float | None = None
@@ -86,8 +90,10 @@ def print_text(ending: Ending, output: Output, *, rows: bool = True) -> None:
         rows: Whether to list trials.
     """
     if rows:
-        print_trials(ending.run, output)
+        print_trials(ending.run, output, told=ending.said)
         print_unsolved(ending.run, output)
+    for note in ending.said:
+        output.line(f"note: {note}")
     for line in totals(ending.summary):
         output.line(line)
     for line in ending.verdict:
@@ -95,14 +101,24 @@ def print_text(ending: Ending, output: Output, *, rows: bool = True) -> None:
     output.line(f"results: {ending.run.layout.results}")
 
 
-def print_trials(run: Run, output: Output, *, most: int = ROWS) -> None:
-    """A table with a row a trial, cut where there are many."""
-    shown: list[Record] = []
+def print_trials(run: Run, output: Output, *, most: int = ROWS, told: Container[str] = ()) -> None:
+    """A table with a row a trial, in the order of the dataset, cut where there are many.
+
+    Args:
+        run: The run.
+        output: Where to print it.
+        most: At most so many rows.
+        told: Notes that are told elsewhere.
+    """
     total = 0
-    for record in run:
-        total += 1
-        if len(shown) < most:
-            shown.append(record)
+
+    def counted() -> Iterator[Record]:
+        nonlocal total
+        for record in run:
+            total += 1
+            yield record
+
+    shown = first(counted(), most, key=planned_order(run))
     if not shown:
         return
     cells = [
@@ -112,7 +128,7 @@ def print_trials(run: Run, output: Output, *, most: int = ROWS) -> None:
             number(record.reward),
             record.ended or "",
             seconds(record.seconds),
-            short(record.notes[0].split("\n")[0], _NOTE) if record.notes else "",
+            notes_of(record, told=told, longest=_NOTE),
         ]
         for record in shown
     ]
@@ -125,14 +141,29 @@ def print_trials(run: Run, output: Output, *, most: int = ROWS) -> None:
 
 
 def print_unsolved(run: Run, output: Output, *, most: int = ROWS) -> None:
-    """A line with reason and logs for every trial that is not resolved."""
+    """A line with reason and logs for every trial that is not resolved; failures of one reason stand together."""
+    groups: dict[str, list[Record]] = {}
     count = 0
     for record in run:
         if record.resolved:
             continue
         count += 1
         if count <= most:
-            output.line(f"{record.trial_id}: {reason(record)}  {log_of(run, record)}")
+            alone = "" if record.failure_code is not None else record.trial_id
+            groups.setdefault(f"{alone}\0{reason(record)}", []).append(record)
+    order = planned_order(run)
+    for records in groups.values():
+        records.sort(key=order)
+    for records in sorted(groups.values(), key=lambda found: order(found[0])):
+        said = reason(records[0])
+        if len(records) == 1:
+            output.line(f"{records[0].trial_id}: {said}  {log_of(run, records[0])}")
+            continue
+        output.line(f"{plural(len(records), 'trial')}: {said}")
+        for record in records[:_TOGETHER]:
+            output.line(f"  {record.trial_id}  {log_of(run, record)}")
+        if len(records) > _TOGETHER:
+            output.line(f"  … and {len(records) - _TOGETHER} more")
     if count > most:
         output.line(f"… and {count - most} more: agentix show {run.path} --failures --all")
     if count:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from agentix.cli.board import Board
 from agentix.records import Record
 from agentix.stats import Summary
@@ -50,6 +52,21 @@ def short(text: str, longest: int) -> str:
     for line in filter(None, lines):
         joined += ("" if not joined else " " if joined.endswith((".", ":", ";", ",")) else "; ") + line
     return joined if len(joined) <= longest else joined[: longest - 1] + "…"
+
+
+def notes_of(record: Record, *, told: Container[str] = (), longest: int) -> str:
+    """What there is to know of a trial, on one line: the first note, and how many more there are.
+
+    Args:
+        record: The trial's.
+        told: What is told elsewhere.
+        longest: At most so many characters.
+    """
+    notes = [note for note in record.notes if note not in told]
+    if not notes:
+        return ""
+    more = f" (+{len(notes) - 1} more)" if len(notes) > 1 else ""
+    return short(notes[0], longest - len(more)) + more
 
 
 def result(record: Record) -> str:

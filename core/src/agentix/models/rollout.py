@@ -23,7 +23,8 @@ class AgentResult:
     usage: Usage | None = None
     ended: Ended | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Anything more; the end of `stderr_tail`, else of `stdout_tail`, is quoted where the agent ended with an error."""
+    """Anything more. The end of `stderr_tail`, else of `stdout_tail`, is quoted where the agent ended with an error; a
+    text whose key ends with `_note` is a note of the result."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,10 @@ _ERROR_CHARS = 500
 AGENT_ERROR_FILE = "agent-error.txt"
 
 
+NOTE = "_note"
+"""What a key of an agent's `info` ends with whose text is a note of the result."""
+
+
 def rollout_of(
     flow: AttemptFlow,
     score: dict[str, Any] | None,
@@ -34,6 +38,9 @@ def rollout_of(
             {"name": name, "ended": solved.ended, "exit_code": solved.result.exit_code} for name, solved in flow.solved
         ]
     notes = list(flow.notes)
+    for key, text in info.items():
+        if key.endswith(NOTE) and isinstance(text, str):
+            notes.append(f"the agent's {key.removesuffix(NOTE)}: {text}")
     if flow.agent_error is not None and flow.agent_error is not error:
         notes.append(f"agent: {one_line(failure_of(flow.agent_error))}")
     return Rollout(

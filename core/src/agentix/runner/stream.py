@@ -40,6 +40,11 @@ class RolloutStream:
         """When the run has ended: ids of sandboxes that no trial used and that could not be deleted."""
         return () if self._running is None else self._running.pool.unreleased
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What providers have said of their sandboxes so far, each once although it holds for all of them."""
+        return tuple(sorted(self._setting.told))
+
     def stop(self, reason: str) -> None:
         """Start no more trials; those that run go on to their end."""
         self._start().pool.stop(reason)

@@ -181,3 +181,31 @@ def test_a_name_that_is_not_utf_8_is_refused(task: MakeTask, tmp_path: Path) -> 
 def test_wrong_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"path|paht|services"):
         HarborConfig.model_validate(options)
+
+
+def test_directories_beside_tasks_that_are_none_are_named_once(
+    task: MakeTask, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task("x/one")
+    task("x/two")
+    for number in range(7):
+        (tmp_path / "x" / f"lost-{number}" / "tests").mkdir(parents=True)
+    (tmp_path / "x" / ".git").mkdir()
+    (tmp_path / "x" / "README").touch()
+    dataset = HarborDataset(HarborConfig.model_validate({"path": [str(tmp_path / "x")]}))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert [instance["instance_id"] for instance in dataset.instances()] == ["one", "two"]
+    (said,) = caplog.messages
+    assert said.startswith(f"left out, having no task.toml: {tmp_path}/x/lost-0, ")
+    assert said.endswith("lost-4 and 2 more")
+
+
+def test_a_glob_names_what_is_no_task_and_not_what_lies_around_or_inside_of_one(
+    task: MakeTask, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task("x/one")
+    (tmp_path / "y" / "lost").mkdir(parents=True)
+    with caplog.at_level(logging.WARNING):
+        assert ids(tmp_path / "**") == ["one"]
+    assert caplog.messages == [f"left out, having no task.toml: {tmp_path}/y, {tmp_path}/y/lost"]

@@ -54,6 +54,14 @@ async def test_no_valid_reward_is_a_verifier_error_and_never_a_number(
     assert said in rollout.failure.message
 
 
+async def test_a_reward_that_is_too_large_is_refused_and_not_copied(task: MakeTask, run: Run, tmp_path: Path) -> None:
+    rollout = await run(task(test=sh("echo fine > /logs/verifier/log; truncate -s 2G /logs/verifier/reward.json")))
+    assert "reward.json: with its 2147483648 bytes" in rollout.failure.message
+    kept = {path.name: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}  # noqa: ASYNC240
+    assert kept["log"] == 5
+    assert max(kept.values()) < 1 << 20
+
+
 async def test_metrics_come_from_reward_json(task: MakeTask, run: Run) -> None:
     body = """echo '{"a": 1, "b": 0.5}' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt"""
     path = task(test=sh(body))

@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 _KEPT_TASKS = 512
 _SHOWN = 20
+_NAMED = 5
 
 
 class HarborConfig(BaseModel):
@@ -200,7 +201,8 @@ class HarborDataset:
         problems: list[str] = []
         warnings: dict[str, list[str]] = {}
         directories = []
-        for directory in find_tasks(self.config.path):
+        no_tasks: list[Path] = []
+        for directory in find_tasks(self.config.path, left_out=no_tasks.append):
             try:
                 directory.name.encode("utf-8")
                 task = self._load(directory)
@@ -225,6 +227,10 @@ class HarborDataset:
             self._told.add(message)
             more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
             logger.warning("%s (in %s%s)", message, ", ".join(tasks[:3]), more)
+        if no_tasks and TASK_FILE not in self._told:
+            self._told.add(TASK_FILE)
+            more = f" and {len(no_tasks) - _NAMED} more" if len(no_tasks) > _NAMED else ""
+            logger.warning("left out, having no %s: %s%s", TASK_FILE, ", ".join(map(str, no_tasks[:_NAMED])), more)
         if problems and not (self.config.skip_invalid and directories):
             shown = problems[:_SHOWN] + ([f"… and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else [])
             raise DatasetError("\n".join(shown), hint="skip_invalid=true runs the tasks that are well-formed.")

@@ -55,7 +55,8 @@ class RewardPlace:
     async def take(self) -> RewardFiles:
         """Read both files, and no more of them than a reward can have.
 
-        Where something is still running, they are taken away for a moment, which shows whether it writes them.
+        Where something is still running, they are taken away for a moment, which shows whether it writes them. One that
+        is too large is removed: it would be copied with the verifier's logs, and be the largest of them.
 
         Raises:
             BadReward: One of them is a link, a directory or anything but a file, or too large to be a reward.
@@ -71,11 +72,20 @@ class RewardPlace:
             files = await self._read()
         except BadReward as error:
             bad = error
+            await self._remove_large()
         if watched:
             await self._watch(files)
         if bad is not None:
             raise bad
         return files
+
+    async def _remove_large(self) -> None:
+        for path in (f"{VERIFIER_LOGS}/{_JSON}", f"{VERIFIER_LOGS}/{_TEXT}"):
+            try:
+                await self.sandbox.read_file(path, limit=MAX_REWARD_BYTES)
+            except OSError as error:
+                if error.errno == errno.EFBIG:
+                    await self.sandbox.remove(path)
 
     async def _watch(self, files: RewardFiles) -> None:
         paths = {f"{VERIFIER_LOGS}/{_JSON}": files.json, f"{VERIFIER_LOGS}/{_TEXT}": files.text}
