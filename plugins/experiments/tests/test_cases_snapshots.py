@@ -191,6 +191,20 @@ def test_what_another_process_is_working_on_is_left_alone(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_many_processes_take_nothing_from_each_other(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from agentix.plugins.experiments.cases.workspace import workspace\n"
+        "for _ in range(200):\n"
+        "    with workspace(Path(sys.argv[1])) as work:\n"
+        "        (work / 'file').write_text('x')\n"
+        "        assert (work / 'file').read_text() == 'x'\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "kept"]) for _ in range(6)]
+    assert [process.wait() for process in running] == [0] * 6
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
 def test_a_full_disk_is_one_error_and_leaves_nothing(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

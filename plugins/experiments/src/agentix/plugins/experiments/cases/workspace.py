@@ -21,8 +21,7 @@ def workspace(parent: Path) -> Iterator[Path]:
     """A new directory below another, removed at the end; those that a killed process has left there are removed too."""
     parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(parent)
-    path = parent / f"{_PREFIX}{uuid4().hex}"
-    descriptor = _locked(path)
+    path, descriptor = _locked(parent)
     try:
         yield path
     finally:
@@ -30,23 +29,28 @@ def workspace(parent: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _locked(path: Path) -> int:
+def _locked(parent: Path) -> tuple[Path, int]:
     while True:
+        # Never a name again: who removes an abandoned directory may not have come to its end.
+        path = parent / f"{_PREFIX}{uuid4().hex}"
         path.mkdir(mode=0o700)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        # Until it is locked, somebody may take it for abandoned.
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
         try:
             # It ends with the process, however that ends.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Somebody may have taken it for abandoned before it was locked.
             with suppress(FileNotFoundError):
                 if path.stat().st_ino == os.fstat(descriptor).st_ino:
-                    return descriptor
+                    return path, descriptor
         except BlockingIOError:
             pass
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            return descriptor
+            return path, descriptor
         os.close(descriptor)
         shutil.rmtree(path, ignore_errors=True)
 
