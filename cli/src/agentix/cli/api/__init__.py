@@ -11,6 +11,7 @@ from agentix.cli.limits import raise_open_files, width_for
 from agentix.cli.locate import locate
 from agentix.cli.output import Output, printable
 from agentix.cli.plan import default_provider
+from agentix.cli.plugin_text import option_rows
 from agentix.cli.request import PluginRequest
 from agentix.cli.runlog import log, logging_to
 from agentix.cli.signals import SignalLatch
@@ -77,6 +78,7 @@ __all__ = [
     "missing",
     "nearest",
     "number",
+    "option_rows",
     "parse_pairs",
     "parse_retry",
     "plugin_use",

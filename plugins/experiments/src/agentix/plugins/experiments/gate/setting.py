@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from agentix.api import Case, Rollout, slug
+from agentix.api import Case, Rollout, list_plugins, slug
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.steps import ResolvedStep, digest, exponential, file_hashes
 
@@ -58,7 +58,7 @@ class GateSetting:
         return digest(
             {
                 "case": case.sha256,
-                "dataset": [case.dataset, options, file_hashes(options)],
+                "dataset": [case.dataset, options, file_hashes(options), _versions("dataset", case.dataset)],
                 "instance": None if case.directory is not None else case.instance,
                 "setup": self.setup,
                 "files": file_hashes(self.setup),
@@ -73,3 +73,8 @@ class GateSetting:
     def directory(self, case: Case, step: ResolvedStep) -> Path:
         """Where a step on a case may write."""
         return self.case_directory(case) / step.key
+
+
+def _versions(kind: Literal["dataset"], name: str) -> list[str]:
+    """Who installed it, and in which version: another one may score otherwise."""
+    return [info.label for info in list_plugins(kind) if info.name == name]

@@ -1,0 +1,83 @@
+"""`agentix steps`: what steps there are, from every plugin."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from agentix.plugins.experiments.steps.listing import InstalledStep
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List the steps that experiment files can use.")
+
+
+@app.command()
+def steps(
+    name: Annotated[str | None, typer.Argument(help="Show this step with its inputs.")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="Only steps of this list: per_case, per_trial or per_experiment.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the steps that are installed, or show one with its inputs.
+
+    A command of the experiment file is a step too, under its own name.
+    """
+    import json as json_module
+
+    from agentix.api import ConfigError, PluginNotFound, Scope
+    from agentix.cli.api import Output, nearest
+    from agentix.plugins.experiments.steps.listing import installed_steps
+
+    if scope is not None and scope not in set(Scope):
+        raise ConfigError(f"{scope!r} is no list of steps", where="--scope", hint=f"There are {', '.join(Scope)}.")
+    found = [step for step in installed_steps() if scope is None or scope in step.scopes]
+    output = Output.stdout()
+    if name is not None:
+        chosen = [step for step in found if step.name == name]
+        if not chosen:
+            meant = nearest(name, [step.name for step in found])
+            hint = f"Did you mean {meant!r}?" if meant else f"There are {', '.join(step.name for step in found)}."
+            raise PluginNotFound(f"no installed step is named {name!r}", hint=hint)
+        found = chosen
+    if json:
+        output.write(json_module.dumps([step.to_data() for step in found], indent=2) + "\n")
+    else:
+        for line in _listing(found) if name is None else [line for step in found for line in _details(step)]:
+            output.line(line)
+    output.flush()
+
+
+def _listing(found: list[InstalledStep]) -> list[str]:
+    from agentix.cli.api import option_rows, short, table
+
+    rows = [
+        [
+            step.name,
+            " ".join(step.scopes) or "-",
+            step.plugin,
+            " ".join(row[0] + ("*" if row[2] == "required" else "") for row in option_rows(step.schema)) or "-",
+        ]
+        for step in found
+    ]
+    shown = [[*row[:3], short(row[3], 60)] for row in rows]
+    lines = table(["step", "lists", "from", "inputs (* required)"], shown)
+    told = lines[:1]
+    for step, line in zip(found, lines[1:], strict=True):
+        told += [line, textwrap.indent(short(step.broken or step.summary, 110), "    ")]
+    return told
+
+
+def _details(step: InstalledStep) -> list[str]:
+    from agentix.cli.api import option_rows, table
+
+    if step.broken is not None:
+        return [f"{step.name} ({step.plugin}) cannot be loaded: {step.broken}"]
+    marks = [text for text, true in (("runs the trial", step.executes), ("closes the run", step.reports)) if true]
+    lines = [f"{step.name}: {', '.join((*step.scopes, *marks))} (from {step.plugin})", "", step.doc, ""]
+    rows = [list(row) for row in option_rows(step.schema)]
+    if not rows:
+        return [*lines, "It takes no inputs."]
+    return [*lines, *table(["input", "type", "default", "meaning"], rows)]
