@@ -33,6 +33,13 @@ def test_a_build_says_what_it_made(toy, project):
     assert "0 packages, 1 command, " in called.out
 
 
+def test_a_place_to_push_to_is_checked_before_the_build(toy, project):
+    called = toy.agentix("build", "project", "-n", "eval", "--push", "nowhere")
+    assert called.code == 2
+    assert "'nowhere' is not REGISTRY/NAME[:TAG]" in called.err
+    assert "no bundles yet" in toy.agentix("bundle", "list").out
+
+
 def test_what_cannot_be_built_is_an_error_of_the_user(toy, project):
     (project / "pyproject.toml").write_text('[tool.agentix.bundle]\ntools = ["bin/hallo"]\n')
     called = toy.agentix("build", "project", "-n", "eval")

@@ -20,6 +20,13 @@ def build(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Ask the package index again for what no lock file fixes.")
     ] = False,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            help="Also publish it as an image: REGISTRY/NAME[:TAG], with the login that docker has stored.",
+            metavar="IMAGE",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the digest.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
 ) -> None:
@@ -30,13 +37,18 @@ def build(
     """
     import time
 
-    from agentix.bundle import build_bundle
+    from agentix.bundle import build_bundle, push_bundle
+    from agentix.bundle.registry import parse_image_ref
     from agentix.cli.output import Output
     from agentix.cli.wording import plural
 
+    if push is not None:
+        # What is wrong with it is better known before the build.
+        parse_image_ref(push)
     output, steps = Output.stdout(), Output.stderr()
     began = time.monotonic()
     bundle = build_bundle(path, name=name, refresh=refresh, on_step=None if quiet else steps.line)
+    pushed = None if push is None else push_bundle(bundle.digest, push)
     if quiet:
         output.line(bundle.digest)
         return
@@ -46,3 +58,5 @@ def build(
         f"{plural(len(made.packages), 'package')}, {plural(len(made.tools), 'command')}, {made.size / 2**20:.1f} MiB, "
         f"{made.platform}, Python {made.python}, {time.monotonic() - began:.1f} s"
     )
+    if pushed is not None:
+        output.line(f"{pushed.reference}@{pushed.digest}  {pushed.uploaded / 2**20:.1f} MiB uploaded")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agentix.bundle.lookup import Bundle, find_bundle, resolve_bundle
     from agentix.bundle.mounted import MOUNT_POINT, MountedBundle
     from agentix.bundle.prune import Pruned, prune_cache
+    from agentix.bundle.push import Pushed, push_bundle
     from agentix.bundle.stored import StoredBundle, list_bundles
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Entry",
     "MountedBundle",
     "Pruned",
+    "Pushed",
     "StoredBundle",
     "base_runtime",
     "build_bundle",
@@ -36,6 +38,7 @@ __all__ = [
     "import_bundle",
     "list_bundles",
     "prune_cache",
+    "push_bundle",
     "remove_bundle",
     "resolve_bundle",
 ]
@@ -49,6 +52,7 @@ _HOMES = {
     "lookup": ("Bundle", "find_bundle", "resolve_bundle"),
     "mounted": ("MOUNT_POINT", "MountedBundle"),
     "prune": ("Pruned", "prune_cache"),
+    "push": ("Pushed", "push_bundle"),
     "stored": ("StoredBundle", "list_bundles"),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}

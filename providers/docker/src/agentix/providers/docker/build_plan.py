@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal
@@ -21,6 +22,9 @@ Builder = Literal["buildkit", "classic", "podman"]
 
 _HEREDOCS = (1, 42)
 """The API of Docker 23, whose BuildKit is the first to know heredocs and `--link`."""
+
+_PODMAN_HEREDOCS = (4, 8)
+"""The Podman whose builder is the first to know them (Buildah 1.33)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +60,13 @@ def plan_build(build: ImageBuild, *, facts: Facts, wanted: str) -> BuildPlan:
         classic.refuse(dockerfile, build.dockerfile_path, why=why)
     own = f"{facts.os}/{normal(facts.architecture)}"
     platforms = platform_variables(own, build.platform)
-    found = bases(dockerfile, args=build.args, platforms=platforms, platform=build.platform, all_=builder != "buildkit")
+    found = bases(dockerfile, args=build.args, platforms=platforms, platform=build.platform, all_=builder == "classic")
     if builder == "buildkit" and dockerfile.syntax and not classic.is_official(dockerfile.syntax):
         # The frontend is an image too, which a build without a session of its own cannot fetch.
         found = (Base(name=dockerfile.syntax, platform=None, line=1), *found)
     args = build.args
     if builder == "classic":
         args = {**classic.declared_platforms(dockerfile, platforms), **args}
-    major, _, minor = facts.api.partition(".")
     return BuildPlan(
         build=build,
         builder=builder,
@@ -71,7 +74,7 @@ def plan_build(build: ImageBuild, *, facts: Facts, wanted: str) -> BuildPlan:
         bases=found,
         args=args,
         platforms=platforms if builder == "classic" else {},
-        heredocs=builder == "classic" or (builder == "buildkit" and (int(major), int(minor)) < _HEREDOCS),
+        heredocs=builder == "classic" or not _knows_heredocs(facts),
     )
 
 
@@ -95,6 +98,12 @@ def key_of(context: Context, found: Sequence[tuple[Base, Image]]) -> str:
     """What the image is found again by: its content and that of the images it builds on, not their names."""
     ids = sorted({(base.name, base.platform or "", image.id) for base, image in found})
     return hashlib.sha256(json.dumps([context.digest, ids]).encode()).hexdigest()
+
+
+def _knows_heredocs(facts: Facts) -> bool:
+    found, oldest = (facts.version, _PODMAN_HEREDOCS) if facts.podman else (facts.api, _HEREDOCS)
+    numbers = re.match(r"(\d+)\.(\d+)", found)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= oldest
 
 
 def _builder(build: ImageBuild, dockerfile: Dockerfile, facts: Facts, wanted: str) -> tuple[Builder, str]:

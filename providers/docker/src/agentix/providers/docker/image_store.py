@@ -103,7 +103,8 @@ def _read(image: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Ke
     labels = image.get("Labels") or {}
     used_at = max(_seconds((inspected.get("Metadata") or {}).get("LastTagTime")), float(image.get("Created") or 0))
     # An image without a name is what is left of one that was built again.
-    names = [name for name in image.get("RepoTags") or () if name.rpartition(":")[0].endswith(REPOSITORY)]
+    # Podman says which registry it would come from.
+    names = [f"{REPOSITORY}:{tag}" for head, _, tag in map(_parted, image.get("RepoTags") or ()) if head == REPOSITORY]
     for name in names or [str(image["Id"])]:
         yield KeptImage(
             name=name,
@@ -112,6 +113,10 @@ def _read(image: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Ke
             used_at=used_at,
             origin=str(labels.get(ORIGIN, "")),
         )
+
+
+def _parted(name: str) -> tuple[str, str, str]:
+    return name.rpartition("/")[2].partition(":")
 
 
 def _seconds(text: object) -> float:
