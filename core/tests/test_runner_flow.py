@@ -218,6 +218,37 @@ async def test_a_dataset_may_drive_its_own_flow(tmp_path: Path) -> None:
     assert rollout.notes[0] == "ended ['completed', 'completed']"
 
 
+class Between(Stepwise):
+    """Puts files into the tree before each step, one of them over what the agent wrote."""
+
+    async def drive(self, flow: Flow, instance: dict[str, Any]) -> dict[str, Any] | None:
+        sandbox = await flow.setup()
+        for step in ("one", "two", "three"):
+            if step != "one":
+                await sandbox.write_file(f"given/{step}", b"the dataset's\n")
+                await sandbox.write_file("over", b"the dataset's\n")
+            await flow.solve(sandbox, instruction=step, name=step)
+        return {"reward": 1.0}
+
+
+@pytest.mark.parametrize("idle", ["", "one"])
+async def test_what_the_dataset_puts_there_between_steps_is_not_in_the_patch(idle: str) -> None:
+    async def work(sandbox: Any, instance: dict[str, Any]) -> None:
+        if instance["instruction"] != idle:
+            await sandbox.exec(["sh", "-c", 'echo "$1" >> mine; echo "$1" > over; rm -f given/two', "-", "x"])
+
+    rollout = await one(FakeAgent(patch="", work=work), Between())
+    assert rollout.error is None
+    changed = [line for line in rollout.patch.splitlines() if line.startswith("diff --git")]
+    assert changed == [
+        "diff --git a/given/two b/given/two",
+        "diff --git a/mine b/mine",
+        "diff --git a/over b/over",
+    ]
+    assert "-the dataset's\n+x" in rollout.patch
+    assert "given/three" not in rollout.patch
+
+
 async def test_a_tasks_own_timeout_is_subject_to_the_runs_rule(tmp_path: Path) -> None:
     agent = FakeAgent(patch="", work=step, on={"solve": hang()})
     rollout = await one(

@@ -8,6 +8,7 @@ from agentix.patch.apply import AppliedPatch, apply_patch
 from agentix.patch.base import BaseTree, capture_base
 from agentix.patch.changes import CapturedPatch
 from agentix.patch.limits import PatchLimits
+from agentix.patch.manifest import Manifest
 from agentix.patch.store import BlobStore, Pruned
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "BaseTree",
     "BlobStore",
     "CapturedPatch",
+    "Manifest",
     "PatchLimits",
     "Pruned",
     "apply_patch",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio import to_thread
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
 
 _ATTEMPTS = 3
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +48,52 @@ class BaseTree:
         nothing = Manifest(items={}, targets={}, other=frozenset())
         return cls(path=path, listed=nothing, exclude=(), limits=limits or PatchLimits(), store=BlobStore.default())
 
-    async def diff(self, sandbox: Sandbox) -> CapturedPatch:
+    async def now(self, sandbox: Sandbox) -> Manifest:
+        """The tree as it is now.
+
+        Raises:
+            PatchError: It cannot be read or is over a limit.
+            SandboxGone: The sandbox was lost.
+        """
+        return await list_tree(sandbox, self.path, self.limits)
+
+    def moved(self, since: Manifest, to: BaseTree) -> BaseTree:
+        """This base, with what was changed between two moments by somebody whose changes are not to be in a patch.
+
+        Args:
+            since: The tree at the first moment.
+            to: The tree at the second one.
+        """
+        changed = changed_paths(since, to.listed)
+        if not changed:
+            return self
+
+        def merged(old: Mapping[bytes, T], new: Mapping[bytes, T]) -> dict[bytes, T]:
+            kept = {path: value for path, value in old.items() if path not in changed}
+            return kept | {path: new[path] for path in changed if path in new}
+
+        listed = Manifest(
+            items=merged(self.listed.items, to.listed.items),
+            targets=merged(self.listed.targets, to.listed.targets),
+            other=(self.listed.other - changed) | (to.listed.other & changed),
+        )
+        return replace(self, listed=listed, notes=(*self.notes, *to.notes))
+
+    async def diff(self, sandbox: Sandbox, *, now: Manifest | None = None) -> CapturedPatch:
         """What has changed in the sandbox since, as a patch that was seen to apply to the base.
 
         Nothing is run or written in the sandbox; equal trees start no process at all.
+
+        Args:
+            sandbox: Where the tree is.
+            now: What `now` gave, where the tree was listed already.
 
         Raises:
             PatchError: The patch could not be made or does not give the working tree.
             SandboxGone: The sandbox was lost.
         """
-        now = await list_tree(sandbox, self.path, self.limits)
+        if now is None:
+            now = await self.now(sandbox)
         if not changed_paths(self.listed, now):
             return CapturedPatch(notes=self.notes)
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agentix.errors import PatchError, SandboxGone, TrialError
-from agentix.patch import BaseTree, capture_base
+from agentix.patch import BaseTree, Manifest, capture_base
 from agentix.runner.boundary import boundary, described
 from agentix.runner.phases import Phases
 
@@ -32,15 +32,18 @@ class Answer:
         self._base: BaseTree | None = None
         self._was_empty = False
         self._prepared = False
+        self._left: Manifest | None = None
+        """The tree as the agent left it the last time."""
 
     async def prepare(self, sandbox: Sandbox) -> None:
-        """Record the base, once, before the agent first runs.
+        """Record the base before the agent first runs; later, leave out of the patch what others have changed since.
 
         Raises:
             PatchError: It cannot be recorded, and the answer is a patch.
             SandboxGone: The sandbox was lost.
         """
         if self._prepared:
+            await self._move_base(sandbox)
             return
         self._prepared = True
         if not has_tree(sandbox):
@@ -51,6 +54,18 @@ class Answer:
         try:
             with boundary("sandbox"), self._phases.phase("collect", PatchError):
                 self._base = await capture_base(sandbox, sandbox.workdir)
+        except SandboxGone:
+            raise
+        except TrialError as error:
+            self._failed(error, required=self._required)
+
+    async def _move_base(self, sandbox: Sandbox) -> None:
+        base, left = self._base, self._left
+        if base is None or left is None:
+            return
+        try:
+            with boundary("sandbox"), self._phases.phase("collect", PatchError):
+                self._base = base.moved(left, await capture_base(sandbox, sandbox.workdir))
         except SandboxGone:
             raise
         except TrialError as error:
@@ -71,12 +86,17 @@ class Answer:
         if given:
             self.patch = given
             return
+        if sandbox.untouched and self._was_empty:
+            self._base = BaseTree.empty(sandbox.workdir)
+            self._left = self._base.listed
+            return
         if sandbox.untouched or (self._base is None and not self._was_empty):
             return
         try:
             with boundary("sandbox"), self._phases.phase("collect", PatchError):
-                base = self._base or BaseTree.empty(sandbox.workdir)
-                captured = await base.diff(sandbox)
+                self._base = base = self._base or BaseTree.empty(sandbox.workdir)
+                self._left = await base.now(sandbox)
+                captured = await base.diff(sandbox, now=self._left)
         except SandboxGone:
             if not best_effort:
                 raise
