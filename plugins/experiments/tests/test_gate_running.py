@@ -268,7 +268,7 @@ async def test_write_back_changes_the_source_and_leaves_what_is_no_content(gate)
     (source / ".git").mkdir()
     (source / ".git" / "HEAD").write_text("main")
     gate.commands["mend"] = script(
-        "mend", "echo 1 > oracle; mkdir deep; ln -s ../oracle deep/link; echo x > run; chmod +x run"
+        "mend", "cd $CASE_DIR; echo 1 > oracle; mkdir deep; ln -s ../oracle deep/link; echo x > run; chmod +x run"
     )
     result = await gate.run(case, steps=[{"uses": "admission", "fix": "mend", "fix_writeback": True}])
     assert content_hash(source) == result.cases[0].sha256
@@ -279,7 +279,7 @@ async def test_write_back_changes_the_source_and_leaves_what_is_no_content(gate)
 async def test_a_source_that_was_edited_meanwhile_is_not_written_over(gate):
     case = await gate.case("c", oracle=0)
     source = gate.root / "sources" / "c"
-    gate.commands["mend"] = script("mend", f"echo 1 > oracle; echo mine > {source}/notes")
+    gate.commands["mend"] = script("mend", f"echo 1 > $CASE_DIR/oracle; echo mine > {source}/notes")
     result = await gate.run(case, steps=[{"uses": "admission", "fix": "mend", "fix_writeback": True}])
     assert len(result.cases) == 1 and (source / "oracle").read_text() == "0"
     assert "was edited while it was checked" in result.warnings[0]
@@ -287,7 +287,7 @@ async def test_a_source_that_was_edited_meanwhile_is_not_written_over(gate):
 
 async def test_a_repair_may_take_several_rounds(gate):
     case = await gate.case("c", oracle=0)
-    gate.commands["mend"] = script("mend", "test -e half && echo 1 > oracle; touch half")
+    gate.commands["mend"] = script("mend", "cd $CASE_DIR; test -e half && echo 1 > oracle; touch half")
     one = await gate.run(case, steps=[{"uses": "admission", "fix": "mend"}])
     assert one.cases == () and len(gate.probed) == 8
     two = await gate.run(case, steps=[{"uses": "admission", "fix": "mend", "fix_attempts": 2}], regate=True)
@@ -296,7 +296,7 @@ async def test_a_repair_may_take_several_rounds(gate):
 
 async def test_after_a_repair_the_checks_before_it_are_made_again(gate):
     case = await gate.case("c", oracle=1)
-    gate.commands["mend"] = script("mend", "touch licence; echo 0.5 > oracle")
+    gate.commands["mend"] = script("mend", "cd $CASE_DIR; touch licence; echo 0.5 > oracle")
     gate.commands["licensed"] = script("licensed", "test -e $CASE_DIR/licence || { echo no licence; exit 1; }")
     result = await gate.run(case, steps=[{"uses": "admission"}, {"uses": "licensed", "fix": "mend"}])
     assert result.cases == () and "oracle [0.5 0.5]" in result.rejected["cases/c"]

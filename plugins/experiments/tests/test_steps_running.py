@@ -181,7 +181,7 @@ async def test_a_command_gets_the_unit_and_its_inputs_in_its_environment(ctx):
     (ctx.trial_dir / "out").mkdir()
     result = await run_command(
         ctx,
-        script(f"for n in {names}; do echo $n=${{!n}}; done > all"),
+        script(f"for n in {names}; do echo $n=${{!n}}; done > $WORK_DIR/all"),
         given={"maxSize": "{{.RunID}}-1", "deep": {"a": [1]}, "on": True},
     )
     assert result.verdict == "passed", result
@@ -200,7 +200,7 @@ async def test_a_command_gets_the_unit_and_its_inputs_in_its_environment(ctx):
         "MAX_SIZE": "nightly-1",
         "DEEP": '{"a": [1]}',
         "ON": "true",
-        "PWD": str(ctx.work_dir),
+        "PWD": str(Path.cwd()),
     }
 
 
@@ -210,7 +210,7 @@ async def test_an_input_cannot_take_the_place_of_a_variable_of_ours(ctx):
 
 
 async def test_a_commands_exit_status_is_its_verdict_and_75_is_none(ctx):
-    counted = 'echo x >> n; test "$(wc -l < n)" -ge 3 || exit 75'
+    counted = 'cd "$WORK_DIR"; echo x >> n; test "$(wc -l < n)" -ge 3 || exit 75'
     result = await run_command(ctx, script(counted), retries=5)
     assert (result.verdict, result.attempts) == ("passed", 3)
     rejected = await run_command(ctx, script("echo 'two files are missing' >&2; exit 3"), retries=5)

@@ -92,7 +92,6 @@ async def _run(command: Command, ctx: StepContext, told: dict[str, str], *, sett
         command,
         variables=environment(ctx, {}) | told,
         template=variables(ctx) | {"LocalPath": told["CASE_DIR"]},
-        cwd=Path(told["CASE_DIR"]),
         log=ctx.work_dir / "command.log",
         secrets=setting.secrets,
     )

@@ -44,7 +44,7 @@ async def run_command_step(
     text is the end of what the command printed.
 
     Args:
-        command: What to run, in the step's own directory.
+        command: What to run; it starts where this process did, as all commands do.
         ctx: The unit.
         inputs: The step's `with`, templates filled in.
         runner: Runs it.
@@ -58,7 +58,6 @@ async def run_command_step(
         command,
         variables=environment(ctx, inputs),
         template=variables(ctx),
-        cwd=ctx.work_dir,
         log=ctx.work_dir / LOG,
         secrets=secrets,
     )
