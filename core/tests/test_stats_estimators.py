@@ -118,7 +118,7 @@ def test_trials_of_one_case_do_not_count_as_independent():
 
 
 def test_clustering_by_hand():
-    """Three clusters, residuals -0.5, 0 and 0.5: √(0.5 · 3/2) / 6, by formula 4 of Miller 2024 with its correction."""
+    """Three clusters, residuals -0.5, 0 and 0.5: √(0.5 · 3/2) / 6, with the correction for few clusters."""
     cases = [[0.25, 0.25], [0.5, 0.5], [0.75, 0.75]]
     assert clustered_error(cases) == pytest.approx(math.sqrt(0.5 * 3 / 2) / 6)
 

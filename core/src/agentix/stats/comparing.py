@@ -111,7 +111,7 @@ def compare(a: AgentNumbers, b: AgentNumbers, *, names: tuple[str, str] | None =
     """Compare two rows case by case.
 
     The interval is Student's over the differences of the cases, which needs no guess of how trials of one case hang
-    together (Miller 2024, "Adding Error Bars to Evals", section 4.2).
+    together (Miller 2024, "Adding Error Bars to Evals").
 
     Args:
         a: What is compared against.

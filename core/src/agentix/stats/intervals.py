@@ -3,7 +3,7 @@
 - Rewards that are all 0 or 1, one trial a case: the Wilson score interval (Wilson 1927), which keeps its coverage for
   few trials and near 0 and 1 (Brown, Cai and DasGupta 2001, "Interval Estimation for a Binomial Proportion").
 - Otherwise: mean ± t · standard error, the standard error clustered by case, with as many degrees of freedom as there
-  are cases less one (Liang and Zeger 1986; Miller 2024, "Adding Error Bars to Evals", section 2.2). Trials of one case
+  are cases less one (Liang and Zeger 1986; Miller 2024, "Adding Error Bars to Evals"). Trials of one case
   resemble each other; taken as independent they would make the interval too narrow. With one trial a case it is
   Student's interval.
 - Where nothing varies that interval would be a point, which claims to know too much. It is then Wilson's with one
