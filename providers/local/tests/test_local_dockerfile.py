@@ -262,3 +262,41 @@ async def test_owners_and_users_of_a_dockerfile_hold_inside(provider: LocalProvi
     async with provider.session(SandboxConfig(image=ImageBuild(context=context))) as sandbox:
         assert (await sandbox.exec("id -un; touch src/new; stat -c %U src/main.py")).text == "nobody\nnobody\n"
         assert not (await sandbox.exec("touch /w/new")).ok
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("workdir", "why"),
+    [
+        ("/usr/app", "/usr is the host's, and read-only"),
+        ("/bin/x/y", "/bin is the host's, and read-only"),
+        ("/proc/app", "/proc is the kernel's"),
+        ("/dev/app", "/dev is the kernel's"),
+        ("/etc/passwd", "a file is in its place"),
+        ("/etc/passwd/x", "a file is in its place"),
+        ("/agentix/runtime/x", "that place is the runtime's"),
+        ("/" + 256 * "x", "its name is too long"),
+        ("/app" + 1025 * "/abc", "its name is too long"),
+    ],
+)
+async def test_a_workdir_that_cannot_be_made_is_the_tasks_fault(tmp_path: Path, workdir: str, why: str) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM x\nWORKDIR {workdir}\n")
+    async with LocalProvider() as provider:
+        before = await provider.list({})
+        with pytest.raises(EnvFailed, match=why):
+            async with provider.session(SandboxConfig(workdir=workdir)):
+                pass
+        with pytest.raises(EnvFailed, match=r"read-only|made in a sandbox"):
+            async with provider.session(SandboxConfig(image=ImageBuild(context=tmp_path))):
+                pass
+        assert await provider.list({}) == before
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "workdir",
+    ["/", "/usr", "/usr/bin", "/usr/src/app/deep", "/etc", "/etc/app", "/dev/shm/app", "/proc", "/tmp/x", "/opt/a b/c"],
+)
+async def test_a_workdir_may_be_anywhere_else(workdir: str) -> None:
+    async with LocalProvider() as provider, provider.session(SandboxConfig(workdir=workdir)) as sandbox:
+        assert (await sandbox.exec(["/bin/pwd"])).text.strip() == workdir

@@ -103,6 +103,11 @@ def root_arguments(root: Root, *, files: Mapping[str, int]) -> list[str]:
     return [*words, "--chdir", "/", "--"]
 
 
+def host_tools() -> tuple[str, ...]:
+    """Names of the host's directories of tools beside /usr, each a directory or a link into it."""
+    return tuple(name for name in _HOST_TOOLS if Path("/", name).is_dir())
+
+
 @functools.cache
 def _host_tools() -> tuple[str, ...]:
     words: list[str] = []

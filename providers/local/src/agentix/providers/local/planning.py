@@ -105,6 +105,11 @@ def choose_user(config: SandboxConfig, image: Image, *, identity: Identity, etc:
     return user
 
 
+def directories(config: SandboxConfig, image: Image) -> tuple[str, ...]:
+    """The directories to make for a config, each after those that it lies in."""
+    return _with_parents((*image.dirs, image.workdir, *((config.workdir,) if config.workdir else ())))
+
+
 def make_plan(
     config: SandboxConfig,
     image: Image,
@@ -128,7 +133,7 @@ def make_plan(
             runtime=runtime,
             storage_bytes=storage_bytes(config, options=options),
             mounts=config.mounts,
-            dirs=_with_parents((*image.dirs, *workdirs)),
+            dirs=directories(config, image),
             own_sources=any(
                 PurePosixPath(path).is_relative_to(SOURCES)
                 for path in (*image.dirs, *workdirs, *(entry.path for entry in image.entries))

@@ -31,12 +31,23 @@ from agentix.providers.local import cgroups
 from agentix.providers.local.box import Box, clear, end, wait
 from agentix.providers.local.bubblewrap import find_bubblewrap, is_reachable
 from agentix.providers.local.config import LocalConfig
+from agentix.providers.local.directories import refuse_directories
 from agentix.providers.local.etc import prepare_etc
 from agentix.providers.local.identity import identity_for
 from agentix.providers.local.image import Image
 from agentix.providers.local.lease import Lease, Leases
 from agentix.providers.local.network import find_connect
-from agentix.providers.local.planning import ENV, Machine, choose_user, limits, make_plan, notes, read_image, refuse
+from agentix.providers.local.planning import (
+    ENV,
+    Machine,
+    choose_user,
+    directories,
+    limits,
+    make_plan,
+    notes,
+    read_image,
+    refuse,
+)
 from agentix.providers.local.preflight import explain, namespace_settings
 from agentix.providers.local.starting import start
 
@@ -97,7 +108,7 @@ class LocalProvider(BaseProvider):
 
         Raises:
             Unsupported: The config asks for something that this provider cannot do.
-            EnvFailed: The Dockerfile needs a build, or its files cannot be copied.
+            EnvFailed: The Dockerfile needs a build, its files cannot be copied, or a directory cannot be made.
             HostError: The sandbox cannot be made on this machine.
         """
         future = self._threads.submit(self._create, config, runtime)
@@ -235,6 +246,7 @@ class LocalProvider(BaseProvider):
         self, config: SandboxConfig, image: Image, *, machine: Machine, runtime: RuntimeMount, server: Sequence[str]
     ) -> Box:
         wanted = limits(config, options=self._options)
+        refuse_directories(directories(config, image), etc=machine.etc, shown=self._options.show)
         user = choose_user(config, image, identity=identity_for(0, uid_base=self._options.uid_base), etc=machine.etc)
         lease = self._leases.claim(
             created_at=time.time(),
