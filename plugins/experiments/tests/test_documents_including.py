@@ -142,3 +142,11 @@ def test_what_is_wrong_with_the_trusted_file_is_told_with_the_rest(tmp_path: Pat
     assert [problem.file.name for problem in caught.value.problems] == ["e.yaml", "ops.yaml"]
     with pytest.raises(ExperimentError, match=r"none.yaml: cannot be read"):
         load(path, commands=tmp_path / "none.yaml")
+
+
+def test_a_link_in_a_circle_cannot_be_read(tmp_path: Path) -> None:
+    path = _files(tmp_path, e=HEAD + 'include: [loop.yaml, "nul-\\0.yaml"]\n')
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    with pytest.raises(ExperimentError) as caught:
+        load(path)
+    assert sorted(problem.path for problem in caught.value.problems) == ["include[0]", "include[1]"]

@@ -128,6 +128,8 @@ def _only(tmp_path: Path, text: str | bytes) -> Problem:
         (HEAD + "pipeline: {with: &a {b: *a}}\n", 5, "pipeline.with.b", "stands inside", None),
         (HEAD + "pipeline: {with: {<<: 3}}\n", 5, 'pipeline.with.<<', "alias of a mapping", None),
         (HEAD + 'pipeline: {with: {a: "\\ud800"}}\n', 5, "pipeline.with.a", "surrogate", None),
+        (HEAD + 'provider: "a\\0b"\n', 5, "provider", "holds a NUL", None),
+        (HEAD + 'concurrency: "a\\n\\n  b"\n', 5, "concurrency", 'not the text "a b"', None),
         (HEAD + "limits:\n\ttimeout: 5m\n", 6, "", "a tab", None),
         (HEAD + "provider: 'docker\n", 5, "", "is not YAML", None),
         (HEAD + "provider: {a: [}\n", 5, "", "is not YAML", None),

@@ -93,3 +93,19 @@ def test_an_executor_that_runs_no_trials_is_the_command_lines_fault(tmp_path: Pa
 def test_where_nothing_is_left_to_be_checked_the_problems_are_raised(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="holds no Experiment"):
         _problems(tmp_path, "kind: Commands\n")
+
+
+PUBLISHING = {"redact", "archive", "dataset", "ship"}
+
+
+def test_a_step_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    text = HEAD + (
+        "pipeline:\n"
+        "  per_trial: [{uses: rollout}, {uses: redact}, {uses: archive, with: {format: tar}}]\n"
+        "  per_experiment: [{uses: dataset}, {uses: ship, with: {using: ship_hf, path: dataset, dest: a/b}}]\n"
+    )
+    problems = _problems(tmp_path, text)
+    assert {problem.message.partition(" ")[0].strip("'") for problem in problems} <= PUBLISHING
+    for problem in problems:
+        assert problem.path.endswith(".uses")
+        assert "is neither an installed step nor a configured command" in problem.message

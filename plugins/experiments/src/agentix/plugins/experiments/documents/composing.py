@@ -18,6 +18,7 @@ MAX_REPEATED = 100_000
 """How many values aliases and merge keys may repeat: a few lines of them could stand for billions."""
 
 _UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPED = re.compile(r"[\x00\ud800-\udfff]")
 _SEPARATOR = re.compile(r"(---|\.\.\.)(\s|$)")
 _MERGE = "<<"
 
@@ -142,8 +143,10 @@ class _Composer:
             except ValueError as error:
                 self._tell(line, path, str(error))
                 broken = True
-        elif any("\ud800" <= char <= "\udfff" for char in text):
-            self._tell(line, path, "holds half of a character (a lone surrogate)")
+        elif (odd := _ESCAPED.search(text)) is not None:
+            # Neither can stand in the name of a file, in a variable or in a word of a command.
+            what = "a NUL" if odd.group() == "\0" else "half of a character (a lone surrogate)"
+            self._tell(line, path, f"holds {what}")
             value, broken = "", True
         return Scalar(file=self._file, line=self._first + line, value=value, text=text, broken=broken)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ class CommandReader:
             file: Which file it stands in.
             open_files: The files that include it, outermost first.
         """
-        here = (*open_files, file.resolve())
+        here = (*open_files, _identity(file))
         found = CommandSet()
         settings = document.with_entries([entry for entry in document.entries if entry.key in SETTINGS])
         read, _ = validated(Commands, settings, self._problems, what="Commands")
@@ -74,7 +75,7 @@ class CommandReader:
         for entry in document.entries:
             if entry.key not in (*SETTINGS, "include"):
                 found.commands[str(entry.key)] = self._command(document, str(entry.key), entry.node)
-        for index, included in enumerate(self._included(document)):
+        for index, included in self._included(document):
             found.add(self._include(document, index, included, file, here))
         return found
 
@@ -95,29 +96,39 @@ class CommandReader:
             spec = _UNREADABLE
         return FoundCommand(spec=spec, document=document)
 
-    def _included(self, document: MappingNode) -> list[str]:
+    def _included(self, document: MappingNode) -> list[tuple[int, str]]:
+        """The files that a document includes, each with its position."""
         entry = document.get("include")
         if entry is None:
             return []
-        nodes = [one.node for one in entry.node.entries] if isinstance(entry.node, ListNode) else []
-        names = [node.value for node in nodes if isinstance(node, Scalar) and isinstance(node.value, str)]
-        if len(names) != len(nodes) or not isinstance(entry.node, ListNode) or "" in names:
-            message = "has to be a list of files, such as [commands.yaml]"
-            self._problems.append(problem_at(document, ("include",), message))
-            return []
-        return [str(name) for name in names]
+        nodes = [one.node for one in entry.node.entries] if isinstance(entry.node, ListNode) else [entry.node]
+        names: list[tuple[int, str]] = []
+        for index, node in enumerate(nodes):
+            if isinstance(node, Scalar) and node.broken:
+                continue
+            if (
+                not isinstance(entry.node, ListNode)
+                or not isinstance(node, Scalar)
+                or not isinstance(node.value, str)
+                or not node.value
+            ):
+                message = "has to be a list of files, such as [commands.yaml]"
+                self._problems.append(problem_at(document, ("include",), message))
+                return []
+            names.append((index, node.text))
+        return names
 
     def _include(self, document: MappingNode, index: int, name: str, file: Path, here: tuple[Path, ...]) -> CommandSet:
         blame = problem_at(document, ("include", index), "")
         target = file.parent / name
-        if target.resolve() in here:
-            circle = " → ".join(path.name for path in [*here[here.index(target.resolve()) :], target])
+        if (identity := _identity(target)) in here:
+            circle = " → ".join(path.name for path in [*here[here.index(identity) :], target])
             self._problems.append(problem_at(document, ("include", index), f"these include each other: {circle}"))
             return CommandSet()
         return self._file(target, here, blame)
 
     def _file(self, file: Path, here: tuple[Path, ...], blame: Problem | None) -> CommandSet:
-        identity = file.resolve()
+        identity = _identity(file)
         if identity in self._read:
             return self._read[identity]
         if len(self._read) >= MAX_INCLUDED:
@@ -145,3 +156,8 @@ class CommandReader:
         elif ours:
             self._read[identity] = self.read(ours[0], file=file, open_files=here)
         return self._read[identity]
+
+
+def _identity(file: Path) -> Path:
+    """The same for every way to name a file; unlike `Path.resolve`, also where links lead in a circle."""
+    return Path(os.path.realpath(file))

@@ -74,7 +74,8 @@ def said(node: Node | None) -> str:
         return "a list"
     if not isinstance(node, Scalar) or node.value is None:
         return "nothing"
-    text = node.text if len(node.text) <= 40 else f"{node.text[:40]}…"
+    text = " ".join(node.text.split())
+    text = text if len(text) <= 40 else f"{text[:40]}…"
     return f'the text "{text}"' if isinstance(node.value, str) else text
 
 
