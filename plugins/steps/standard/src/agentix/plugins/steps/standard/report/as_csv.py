@@ -23,7 +23,7 @@ def as_csv(facts: Facts) -> str:
     return out.getvalue()
 
 
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "experiment",
     "run_id",
     "agent",
