@@ -98,3 +98,40 @@ def test_the_five_lines_run(shop: Any, tmp_path: Path) -> None:
     assert done.code == 0, done.said
     assert [record["reward"] for record in done.records] == [1.0] * 5
     assert (done.run_dir / "report.md").exists()
+
+
+FAKE_HARBOR = f"""#!{sys.executable}
+import json, pathlib, sys
+value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
+trial = pathlib.Path(value("-o")) / value("--job-name") / "one"
+trial.mkdir(parents=True)
+task = pathlib.Path(value("-p"))
+rewards = {{"reward": 1.0 if (task / "solution").exists() else 0.25, "files": len(list(task.iterdir()))}}
+used = {{"n_input_tokens": 10, "n_cache_tokens": 4, "n_output_tokens": 3, "cost_usd": 0.01}}
+(trial / "result.json").write_text(json.dumps({{"verifier_result": {{"rewards": rewards}}, "agent_result": used}}))
+"""
+
+
+@pytest.mark.real
+def test_the_written_adapter_runs_an_experiment_through_harbor(shop: Any) -> None:
+    assert shop.command(BIN / "agentix", "new", "adapters").code == 0
+    program = shop.script("bin/harbor", "")
+    program.write_text(FAKE_HARBOR)
+    (shop.path / "e.yaml").write_text(
+        f'---\nkind: Experiment\nname: nightly\ncases: [{{path: "{ROOT}/docs/examples/tasks/*"}}]\n'
+        "matrix: {agents: [oracle, some-agent-of-harbor], trials: 1}\n"
+        "---\nkind: Commands\nharbor: {uses: adapters/harbor.sh}\n"
+    )
+    done = shop.command(
+        *(BIN / "agentix", "run", "e.yaml", "--id", "e"),
+        run_dir=shop.path / "runs/e",
+        env={"PATH": f"{shop.path / 'bin'}:/usr/bin:/bin"},
+    )
+    assert done.code == 0, done.said
+    rewards = {record["trial_id"]: record["reward"] for record in done.records}
+    assert len(rewards) == 10
+    assert rewards["fix-total-some-agent-of-harbor-1"] == 1.0
+    assert rewards["keep-stock-oracle-1"] == 0.25
+    record = next(record for record in done.records if record["trial_id"] == "fix-total-oracle-1")
+    assert record["metrics"]["files"] >= 4
+    assert record["usage"] == {"input": 6, "output": 3, "cache_read": 4, "cost_usd": 0.01}

@@ -109,3 +109,22 @@ def test_a_step_that_is_not_installed_is_named(tmp_path: Path) -> None:
     for problem in problems:
         assert problem.path.endswith(".uses")
         assert "is neither an installed step nor a configured command" in problem.message
+
+
+def test_configured_agents_and_executors_win_over_plugins_of_their_names_and_it_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(
+        HEAD.replace("[nop]", "[claude-code, nop]")
+        + "pipeline: {per_trial: [{uses: rollout}]}\n---\nkind: Commands\n"
+        + 'agent_claude-code: {run: ["/opt/agents/claude-code/run.sh"]}\nagent_nop: {script: "true"}\n'
+        + 'harbor: {script: "true"}\nrollout: {script: "true"}\n'
+    )
+    checked = check_file(path)
+    assert checked.problems == ()
+    assert [kind.kind for kind in checked.kinds] == ["command", "command"]
+    assert checked.kinds[1].notice is not None
+    assert "not the installed plugin nop" in checked.kinds[1].notice
+    assert checked.executor.kind == "command"
+    assert any("command rollout runs the trials, not the installed" in notice for notice in checked.notices)
+    assert check_file(path, executor="auto").executor.command is not None
+    assert check_file(path, executor="harbor").executor.label == "harbor"
