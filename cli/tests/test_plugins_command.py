@@ -204,3 +204,17 @@ def test_check_runs_an_agent_in_a_sandbox(run: Run, site: Path) -> None:
     done = run("check", "agent:nop", "--provider", "./place.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed        solve_can_be_cancelled" in done.stdout
+
+
+def test_check_tries_a_provider_with_the_sandbox_that_is_described(run: Run) -> None:
+    checked = ("check", "provider:inline", "--sandbox-opt")
+    assert run(*checked, "imagine=debian:12").returncode == 2
+    assert "a sandbox has no 'imagine'" in run(*checked, "imagine=debian:12").stderr
+    assert "--sandbox-opt: memory_mb: " in run(*checked, "memory_mb=lots").stderr
+    assert "and this is a plugin of the kind agent" in run("check", "agent:nop", "--sandbox-opt", "image=x").stderr
+    # It refuses limits, and says so by name: what was described has reached it.
+    done = run("check", "provider:inline", "--only", "commands_give_results", "--sandbox-opt", "memory_mb=64")
+    assert done.returncode == 1
+    assert "memory_mb" in done.stdout
+    done = run("check", "provider:inline", "--only", "commands_give_results", "--sandbox-opt", "image=x")
+    assert done.returncode == 0, done.stdout + done.stderr

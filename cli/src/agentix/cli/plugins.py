@@ -12,6 +12,7 @@ from agentix.cli.plugin_text import check_text, counts_text, details, listing, p
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agentix.models import SandboxConfig
     from agentix.registry import AnyKind, Kind, PluginInfo
 
 app = typer.Typer(
@@ -87,6 +88,14 @@ def check_plugin(
         list[str] | None,
         typer.Option("--writes", metavar="PATH", help="What those inputs make a step write in the run's directory."),
     ] = None,
+    sandbox_opt: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sandbox-opt",
+            metavar="K=V",
+            help="A field of the sandboxes that a provider is tried with, such as image=debian:12; it needs sh in it.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run the contract checks against a plugin.
@@ -118,7 +127,8 @@ def check_plugin(
         if dataset is not None:
             given = parse_pairs(dataset_opt or (), where="--dataset-opt")
             tasks = load("dataset", dataset, given, where="--dataset")
-        case = _case(chosen, make, place, tasks, inputs, writes or ())
+        wanted = parse_pairs(sandbox_opt or (), where="--sandbox-opt")
+        case = _case(chosen, make, place, tasks, inputs, writes or (), wanted)
         tell = None if as_json else lambda result: typer.echo(check_text(result), file=out)
         run = partial(run_checks, chosen, plugin, case=case, waivers=waivers, only=only, on_result=tell)
         results = anyio.run(run)
@@ -126,7 +136,15 @@ def check_plugin(
     return 0 if all(result.ok for result in results) else 1
 
 
-def _case(kind: Kind, make: Any, provider: Any, dataset: Any, inputs: str | None, writes: Sequence[str]) -> Any:
+def _case(
+    kind: Kind,
+    make: Any,
+    provider: Any,
+    dataset: Any,
+    inputs: str | None,
+    writes: Sequence[str],
+    wanted: dict[str, Any],
+) -> Any:
     from agentix.errors import ConfigError
     from agentix.testing import AgentCase, DatasetCase, ProviderCase, StepCase, TransportCase
 
@@ -140,9 +158,13 @@ def _case(kind: Kind, make: Any, provider: Any, dataset: Any, inputs: str | None
         raise ConfigError(f"is for checking a step, not a {kind}", where="--writes")
     if dataset is not None and kind != "agent":
         raise ConfigError(f"is for checking an agent, not a {kind}", where="--dataset")
+    if wanted and kind != "provider":
+        raise ConfigError(
+            f"describes what a provider is checked with, and this is a plugin of the kind {kind}", where="--sandbox-opt"
+        )
     match kind:
         case "provider":
-            return ProviderCase(another=make)
+            return ProviderCase(config=_sandbox(wanted), another=make)
         case "dataset":
             return DatasetCase(provider=provider)
         case "agent":
@@ -151,6 +173,23 @@ def _case(kind: Kind, make: Any, provider: Any, dataset: Any, inputs: str | None
             return StepCase(inputs=given, writes=tuple(writes))
         case "transport":
             return TransportCase(inputs=given)
+
+
+def _sandbox(wanted: dict[str, Any]) -> SandboxConfig:
+    from pydantic import ValidationError
+
+    from agentix.errors import ConfigError
+    from agentix.models import SandboxConfig
+
+    names = [*SandboxConfig.model_fields]
+    for name in wanted:
+        if name not in names:
+            raise ConfigError(f"a sandbox has no {name!r}", where="--sandbox-opt", hint=f"fields: {', '.join(names)}")
+    try:
+        return SandboxConfig.model_validate(wanted)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{first['loc'][0]}: {first['msg']}", where="--sandbox-opt") from None
 
 
 def _kind(text: str | None) -> AnyKind | None:
