@@ -62,7 +62,7 @@ class FakeRegistry(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     server: Any
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         return
 
     def say(self, status: int, headers: dict[str, str] | None = None, body: bytes = b"") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,23 @@ async def test_an_image_without_a_single_file_runs(provider: DockerProvider, ima
         missing = await sandbox.exec("echo hi")
         assert missing.exit_code == 127
         assert b"sh" in missing.stderr
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_an_image_of_one_program_and_a_user_without_a_name_runs(images: Any, read_only: bool) -> None:
+    # As distroless images are: no shell, no passwd, a numeric USER.
+    tools = {"busybox": Path(shutil.which("busybox") or "")}
+    name = images.add(f"one-program-{read_only}".lower(), tools, "USER 65532:65532", 'ENTRYPOINT ["/busybox"]')
+    async with (
+        DockerProvider(DockerConfig(read_only=read_only)) as provider,
+        provider.session(SandboxConfig(image=name, network="none")) as sandbox,
+    ):
+        shown = await sandbox.exec(["/busybox", "id"])
+        assert shown.text.startswith("uid=65532 gid=65532")
+        assert (await sandbox.exec(["/busybox", "id", "-u"], user="0")).text == "0\n"
+        await sandbox.write_file("/tmp/deep/file", b"kept")
+        assert (await sandbox.exec(["/busybox", "cat", "/tmp/deep/file"])).text == "kept"
+        assert (await sandbox.exec("echo no shell")).exit_code == 127
 
 
 async def test_the_images_own_directory_and_variables_hold(provider: DockerProvider, images: Any) -> None:

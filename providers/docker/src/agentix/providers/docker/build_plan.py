@@ -65,7 +65,7 @@ def plan_build(build: ImageBuild, *, facts: Facts, wanted: str) -> BuildPlan:
         # The frontend is an image too, which a build without a session of its own cannot fetch.
         found = (Base(name=dockerfile.syntax, platform=None, line=1), *found)
     args = build.args
-    if builder == "classic":
+    if builder != "buildkit":
         args = {**classic.declared_platforms(dockerfile, platforms), **args}
     return BuildPlan(
         build=build,

@@ -25,8 +25,8 @@ LOG = logging.getLogger("agentix.providers.docker")
 LABEL, ORIGIN = "agentix.build", "agentix.build.of"
 REPOSITORY = "agentix-build"
 
-_STEP = re.compile(r"Step \d+/\d+ : |#\d+ \[(?!internal\])", re.IGNORECASE)
-_RUN = re.compile(r"Step \d+/\d+ : RUN |#\d+ \[[^\]]*\] RUN ", re.IGNORECASE)
+_STEP = re.compile(r"(?:\[\d+/\d+\] )?Step \d+/\d+ ?: |#\d+ \[(?!internal\])", re.IGNORECASE)
+_RUN = re.compile(r"(?:\[\d+/\d+\] )?Step \d+/\d+ ?: RUN |#\d+ \[[^\]]*\] RUN ", re.IGNORECASE)
 _SHOWN = 160
 
 

@@ -56,7 +56,7 @@ from agentix.providers.docker.pacing import Pacing
 from agentix.providers.docker.pulling import Pulls
 from agentix.providers.docker.services import Services
 from agentix.providers.docker.sweep import Sweep
-from agentix.providers.docker.trees import Volumes, bound, is_unseen, trees_of
+from agentix.providers.docker.trees import Volumes, bound, check_mounts, is_unseen, trees_of
 from agentix.providers.docker.warm import WarmPool
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class DockerProvider(BaseProvider):
             project = await self._projects().read(sandbox_id, config)
             config = project.config
             refuse(config, options=self._options, facts=facts)
-        self._check_mounts(config, runtime)
+        check_mounts(config, runtime, endpoint=self._engine.endpoint)
         await self._sweep.once(self.orphans, self._remove_foreign)
         image = await self._image(config, facts)
         if project is not None:
@@ -402,17 +402,6 @@ class DockerProvider(BaseProvider):
         if self._engine_found is not None:
             await self._engine_found.aclose()
 
-    def _check_mounts(self, config: SandboxConfig, runtime: RuntimeMount) -> None:
-        for mount in trees_of(config, runtime)[0].mounts:
-            if not self._engine.endpoint.is_local:
-                raise Unsupported(
-                    f"the engine at {self._engine.endpoint.url} is on another machine and cannot honour mounts: "
-                    f"{mount.source}",
-                    hint="copy what it holds into the image, or upload it when the sandbox runs",
-                )
-            if not mount.source.exists():
-                raise EnvFailed(f"the mount of {mount.source} cannot be made: there is no such file", detail="mount")
-
     async def _image(self, config: SandboxConfig, facts: Facts) -> Image:
         pulls, builds, _ = self._tools()
         wanted = config.platform
@@ -481,10 +470,10 @@ class DockerProvider(BaseProvider):
             return image
 
     async def _start(self, sandbox_id: str, image: Image) -> None:
-        stream = await self._engine.attach(sandbox_id)
-        self._streams[sandbox_id] = stream
-        self._engine.keeps = True
         try:
+            # Podman makes the container ready here already.
+            self._streams[sandbox_id] = await self._engine.attach(sandbox_id)
+            self._engine.keeps = True
             await self._engine.call("POST", f"/containers/{segment(sandbox_id)}/start", doing="start the container")
         except EngineError as error:
             raise start_failed(error, image) from error

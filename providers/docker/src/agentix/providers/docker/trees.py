@@ -17,8 +17,9 @@ from typing import IO, Any
 import anyio
 import anyio.to_thread
 
-from agentix.api import HostError, RuntimeMount, SandboxConfig, cache_dir
+from agentix.api import EnvFailed, HostError, RuntimeMount, SandboxConfig, Unsupported, cache_dir
 from agentix.providers.docker.container import RUNTIME
+from agentix.providers.docker.endpoint import Endpoint
 from agentix.providers.docker.engine import Engine, EngineError, segment
 from agentix.providers.docker.flight import Flights
 from agentix.providers.docker.host_lock import host_lock
@@ -57,6 +58,23 @@ def trees_of(config: SandboxConfig, runtime: RuntimeMount) -> tuple[SandboxConfi
         else:
             others.append(mount)
     return config.model_copy(update={"mounts": tuple(others)}), tuple(trees)
+
+
+def check_mounts(config: SandboxConfig, runtime: RuntimeMount, *, endpoint: Endpoint) -> None:
+    """Refuse directories of this machine that a container cannot have.
+
+    Raises:
+        Unsupported: The engine is on another machine.
+        EnvFailed: There is no such file.
+    """
+    for mount in trees_of(config, runtime)[0].mounts:
+        if not endpoint.is_local:
+            raise Unsupported(
+                f"the engine at {endpoint.url} is on another machine and cannot honour mounts: {mount.source}",
+                hint="copy what it holds into the image, or upload it when the sandbox runs",
+            )
+        if not mount.source.exists():
+            raise EnvFailed(f"the mount of {mount.source} cannot be made: there is no such file", detail="mount")
 
 
 def bound(tree: Tree) -> dict[str, Any]:
