@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
@@ -17,9 +16,11 @@ from agentix.providers.local.arguments import Root, root_arguments
 from agentix.providers.local.bubblewrap import find_bubblewrap
 from agentix.providers.local.etc import prepare_etc
 
-COUNT = 200
+COUNT = 400
+NOTHING = ""
+ONE_COMMAND = "import posix; posix.waitpid(posix.posix_spawn('/usr/bin/true', ['true'], {}), 0)"
 CONCURRENCY = 8  # what agentix-run does by default
-ROUNDS = 3
+ROUNDS = 6
 
 
 def rows() -> list[Row]:
@@ -29,10 +30,7 @@ def rows() -> list[Row]:
 
 async def _rows() -> list[Row]:
     runtime = await base_runtime()
-    command = _bare_command(runtime)
-
-    def bare() -> None:
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    commands = {program: _bare_command(runtime, program) for program in (NOTHING, ONE_COMMAND)}
 
     async with LocalProvider() as provider:
 
@@ -42,10 +40,12 @@ async def _rows() -> list[Row]:
                 assert result.ok, result
 
         await one()
-        ours, theirs = [], []
-        # In turns, so that whatever else the machine does falls on both.
+        ours = []
+        theirs: dict[str, list[float]] = {program: [] for program in commands}
+        # In turns, so that whatever else the machine does falls on all.
         for _ in range(ROUNDS):
-            theirs.append(_bare_rate(bare, COUNT // ROUNDS))
+            for program, command in commands.items():
+                theirs[program].append(_bare_rate(command, COUNT // ROUNDS))
             ours.append(await rate(one, COUNT // ROUNDS, width=CONCURRENCY))
         latencies = await _exec_latencies(provider)
     return [
@@ -54,8 +54,14 @@ async def _rows() -> list[Row]:
             ours=max(ours),
             unit="/s",
             target=50,
-            bare=max(theirs),
+            bare=max(theirs[NOTHING]),
             ratio_target=0.7,
+        ),
+        Row(
+            name="the same, against an interpreter that starts one command too",
+            ours=max(ours),
+            unit="/s",
+            bare=max(theirs[ONE_COMMAND]),
         ),
         Row(
             name="one more command in an open sandbox, p50",
@@ -73,21 +79,24 @@ async def _rows() -> list[Row]:
     ]
 
 
-def _bare_command(runtime: RuntimeMount) -> list[str]:
-    """Bubblewrap with the same root file system and namespaces, and an interpreter that does nothing."""
+def _bare_command(runtime: RuntimeMount, program: str) -> list[str]:
+    """Bubblewrap with the same root file system and namespaces, and an interpreter with a program."""
     etc = prepare_etc()
     return [
         *(str(find_bubblewrap(chosen=None).path), "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0"),
         *("--as-pid-1", "--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"),
         *root_arguments(Root(etc=etc, runtime=runtime, storage_bytes=2 << 30), files={}),
-        *(*runtime.argv, "-c", ""),
+        *(*runtime.argv, "-c", program),
     ]
 
 
-def _bare_rate(function: Callable[[], None], count: int) -> float:
+def _bare_rate(command: list[str], count: int) -> float:
+    def once() -> None:
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
     began = time.perf_counter()
     with ThreadPoolExecutor(CONCURRENCY) as threads:
-        for future in [threads.submit(function) for _ in range(count)]:
+        for future in [threads.submit(once) for _ in range(count)]:
             future.result()
     return count / (time.perf_counter() - began)
 
