@@ -110,6 +110,8 @@ async def daemon(*options: str) -> AsyncIterator[Daemon]:
             yield own
         finally:
             own.stop()
+            # An engine makes its directory a mount, and leaves it one.
+            subprocess.run(["umount", "--lazy", f"{folder}/data"], check=False, capture_output=True)  # noqa: ASYNC221
 
 
 async def test_where_containers_outlive_the_engine_so_does_what_runs_in_them(images: Any) -> None:

@@ -8,7 +8,6 @@ confirmation does the same. Then each goes on where the other stopped. Neither b
 
 from __future__ import annotations
 
-from _blake2 import blake2b
 from _collections import deque  # type: ignore[import-not-found]
 from _operator import _compare_digest
 
@@ -117,6 +116,9 @@ def received_by_runtime(secret: bytes, challenge: bytes, nonce: bytes, said: byt
 
 
 def _proven(secret: bytes, what: bytes, received: int) -> bytes:
+    # Loaded when a stream was lost, since most never are.
+    from _blake2 import blake2b
+
     count = received.to_bytes(8, "big")
     return count + blake2b(what + count, key=secret, digest_size=32).digest()
 

@@ -111,7 +111,6 @@ class Server(Loop):
     def _listen(self, terms: dict[str, Any]) -> None:
         from agentix.runtime.listener import Listener
 
-        self.link.keep()
         self._listener = Listener(self, terms)
         self._grace_s = terms["grace_s"]
 
@@ -125,7 +124,9 @@ class Server(Loop):
         elif kind == wire.HELLO:
             self.settings = wire.decode(payload)
             if terms := self.settings.pop("resume", None):
-                self._listen(terms)
+                # What is sent from here on may have to be sent again, the answer to this hello first of all.
+                self.link.keep()
+                self.soon(lambda: self._listen(terms))
             self.send(wire.frame(wire.HELLO, 0, wire.encode(self._greeting())))
             self.soon(self.commands.fork_ahead)
             if self._entrypoint:
