@@ -128,7 +128,7 @@ def test_show_schema_and_json_are_json(run: Run) -> None:
 
 
 def test_show_of_a_provider_says_what_it_does_not_isolate(run: Run) -> None:
-    done = run("show", "local")
+    done = run("show", "provider:local")
     assert done.returncode == 0
     assert "capabilities" in done.stdout
     assert len(done.stdout.partition("Isolation:")[2].split()) > 20
