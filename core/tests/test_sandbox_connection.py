@@ -270,6 +270,25 @@ async def test_a_runtime_that_acknowledges_nothing_holds_up_bulk_data_and_nothin
         await sandbox.aclose()
 
 
+@pytest.mark.parametrize("told_by", ["its engine", "its stream"])
+async def test_a_command_that_was_killed_with_its_sandbox_has_no_result(told_by: str) -> None:
+    async def runtime(peer: Peer) -> None:
+        await peer.greet()
+        number, _ = await peer.receive_kind(wire.CALL)
+        await peer.send(wire.frame(wire.RESULT, number, wire.encode({**RESULT, "status": 9})))
+        if told_by == "its engine":
+            await peer.ignore()
+
+    async def stalled(sandbox_id: str) -> SandboxGone | None:
+        return SandboxGone("killed for memory, says the engine")
+
+    settings = {"stalled": stalled} if told_by == "its engine" else {}
+    async with scripted(runtime, **settings) as sandbox:
+        with anyio.fail_after(10), pytest.raises(SandboxGone, match="killed for memory"):
+            await sandbox.exec("sleep 300")
+        assert not sandbox.alive
+
+
 async def test_more_data_than_there_was_credit_for_is_a_wire_error() -> None:
     async def runtime(peer: Peer) -> None:
         await peer.greet()

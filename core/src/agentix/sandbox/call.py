@@ -105,6 +105,10 @@ class Call:
             view = view[len(piece) :]
         return not self._over
 
+    async def confirm(self) -> None:
+        """Make sure that the sandbox lives, or raise `SandboxGone`."""
+        await self._connection.confirm()
+
     def end_input(self) -> None:
         """Say that no more input will come."""
         if not self._over:

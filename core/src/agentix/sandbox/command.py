@@ -26,6 +26,7 @@ OUTPUT_LIMIT = 1_048_576
 MAX_ARGUMENT = 131_071
 """The kernel's limit for one argument or one variable with its name, without the final NUL."""
 
+_KILLED = 128 + 9
 _OVERDUE_S = 60.0
 _READ = 1 << 18
 
@@ -119,7 +120,10 @@ async def run(
                 outputs[channel] += piece
             value = await call.result()
             stdout, stderr = bytes(outputs[wire.STDOUT]), bytes(outputs[wire.STDERR])
-            return result_of(value, stdout, stderr, time.monotonic() - started)
+            result = result_of(value, stdout, stderr, time.monotonic() - started)
+            if _may_be_of_the_sandbox(result):
+                await connection.confirm()
+            return result
     raise SandboxGone(f"the sandbox's runtime did not end a command at its limit of {timeout_s} s")
 
 
@@ -162,6 +166,11 @@ def result_of(value: Any, stdout: bytes, stderr: bytes, duration_s: float) -> Ex
         stderr_bytes=written[1],
         truncated=len(stdout) < written[0] or len(stderr) < written[1],
     )
+
+
+def _may_be_of_the_sandbox(result: ExecResult) -> bool:
+    """Whether a command was killed as everything is when its sandbox is ended."""
+    return result.exit_code == _KILLED and not result.timed_out
 
 
 def signal_name(number: int) -> str:
@@ -216,7 +225,10 @@ class CommandStream:
                 return OutputChunk(stream=stream, data=piece)
             value = await self._call.result()
             stdout, stderr = self._kept["stdout"].value(), self._kept["stderr"].value()
-            self._result = result_of(value, stdout, stderr, time.monotonic() - self._started)
+            result = result_of(value, stdout, stderr, time.monotonic() - self._started)
+            if _may_be_of_the_sandbox(result):
+                await self._call.confirm()
+            self._result = result
         raise StopAsyncIteration
 
     async def wait(self) -> ExecResult:

@@ -111,6 +111,18 @@ class Connection:
         self.send(wire.frame(wire.CALL, call.id, wire.encode([method, arguments])))
         return call
 
+    async def confirm(self) -> None:
+        """Make sure that the sandbox lives: whoever ends it may end a command in it a moment before.
+
+        Raises:
+            SandboxGone: It does not.
+        """
+        if (gone := await self._asked()) is not None and not self._failing:
+            self._give_up(gone)
+        self.check()
+        async with self.call("exists", {"path": b"/"}) as call:
+            await call.result()
+
     def send(self, frame: bytes, *, bulk: bool = False) -> None:
         """Send a frame, now or as soon as the stream takes it; bulk data waits for everything else."""
         if self._failing:
