@@ -58,6 +58,7 @@ HOMES = {
         "Agent",
         "AgentUse",
         "Answer",
+        "ChecksAhead",
         "ChoosesAnswer",
         "ChoosesScoring",
         "ConfiguresSandbox",

@@ -20,7 +20,7 @@ from agentix.interfaces.dataset import (
 from agentix.interfaces.flow import Flow
 from agentix.interfaces.images import KeepsImages, KeptImage, PrunedImages
 from agentix.interfaces.provider import Prefetches, ReachesServices, SandboxProvider, SwitchesNetwork
-from agentix.interfaces.step import Executes, Reports, Step, StepOutcome
+from agentix.interfaces.step import ChecksAhead, Executes, Reports, Step, StepOutcome
 from agentix.interfaces.step_context import Probe, Scope, StepContext
 from agentix.interfaces.transport import Receipt, Transport
 from agentix.interfaces.trial_work import AgentUse, TrialWork
@@ -29,6 +29,7 @@ __all__ = [
     "Agent",
     "AgentUse",
     "Answer",
+    "ChecksAhead",
     "ChoosesAnswer",
     "ChoosesScoring",
     "ConfiguresSandbox",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from agentix.interfaces.step_context import Scope, StepContext
 
 if TYPE_CHECKING:
-    from agentix.models import Rollout
+    from agentix.interfaces.trial_work import AgentUse
+    from agentix.models import Limits, Rollout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +58,18 @@ class Reports(Protocol):
     """A per-experiment step that also runs on the way out of a run that did not complete, once a run at most."""
 
     reports: bool
+
+
+@runtime_checkable
+class ChecksAhead(Protocol):
+    """A step that can tell, before anything runs, what would keep it from working: a program that is missing, say."""
+
+    def check(self, inputs: Any, *, agents: Sequence[AgentUse] = (), limits: Limits | None = None) -> Iterable[str]:
+        """Say what is wrong, each thing with what to do about it; nothing where all is well. It does not take long.
+
+        Args:
+            inputs: Its inputs, with an example's values where templates stand.
+            agents: Those of the experiment, for a step that runs trials.
+            limits: What the experiment says of limits.
+        """
+        ...

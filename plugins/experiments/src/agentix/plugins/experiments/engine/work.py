@@ -13,7 +13,6 @@ from agentix.api import (
     Event,
     Failure,
     FailureCode,
-    Limits,
     Rollout,
     Scope,
     StepContext,
@@ -23,11 +22,12 @@ from agentix.api import (
 )
 from agentix.cli.api import RUN_LABEL, TRIAL_LABEL
 from agentix.plugins.experiments.commands import CommandRunner
-from agentix.plugins.experiments.documents import AgentSpec, LimitsSpec, LLMSpec
+from agentix.plugins.experiments.documents import AgentSpec, LLMSpec
 from agentix.plugins.experiments.engine.models import llm_of, priced
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.plan import PlannedTrial
 from agentix.plugins.experiments.steps import ResolvedStep
+from agentix.plugins.experiments.steps.ahead import limits_of
 from agentix.plugins.experiments.steps.executors import run_command_executor
 
 OnEvent = Callable[[Event], None]
@@ -148,19 +148,6 @@ class Allowance:
 
     def __exit__(self, *_: object) -> None:
         self._free += 1
-
-
-def limits_of(spec: LimitsSpec) -> Limits | None:
-    """What the file says of limits; `None` where it says nothing."""
-    values = {
-        "agent_s": spec.timeout,
-        "max_tool_calls": spec.max_tool_calls,
-        "max_tokens": spec.max_tokens,
-        "max_cost_usd": spec.max_cost_usd,
-        "max_turns": spec.max_turns,
-    }
-    given = {name: value for name, value in values.items() if value is not None}
-    return Limits.model_validate(given) if given else None
 
 
 def retried(words: tuple[str, ...] | None) -> frozenset[FailureCode]:
