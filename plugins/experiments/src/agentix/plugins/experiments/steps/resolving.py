@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
-
-from agentix.api import AgentixError, Executes, Reports, Scope, Step, UsageError, list_plugins, load, plugin_label, slug
+from agentix.api import AgentixError, Executes, Reports, Scope, Step, list_plugins, load, plugin_label, slug
 from agentix.plugins.experiments.documents import Pipeline, StepSpec, nearest
 from agentix.plugins.experiments.steps.command_step import FIX_VARIABLES, names_of
+from agentix.plugins.experiments.steps.inputs import (
+    StepProblem,
+    input_problems,
+    template_problems,
+    word_problems,
+)
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
-from agentix.plugins.experiments.steps.templates import VARIABLES, example, fill, named, scopes_of
+from agentix.plugins.experiments.steps.templates import example, fill
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import Command
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepProblem:
-    """What is wrong with a step."""
-
-    path: str
-    """In the file, such as `pipeline.per_trial[1].with.keys`."""
-    message: str
-    near: str | None = None
-    """The valid name that was probably meant."""
 
 
 class StepRefused(AgentixError):
@@ -162,13 +155,13 @@ def resolve_step(
         step, plugin, executes = None, f"the command {spec.uses}", True
     problems = [*_use_problems(spec, scope, where, commands, step=step, executes=executes, first=first)]
     given = {**_taken(defaults, step, executes=executes), **spec.inputs}
-    problems += _template_problems(given, scope, where)
+    problems += template_problems(given, scope, where)
     if step is None and command is not None and not executes:
-        problems += _word_problems(command, names_of(scope, given))
+        problems += word_problems(command, names_of(scope, given))
     if scope is Scope.PER_CASE and spec.fix is not None and spec.fix in commands:
-        problems += _word_problems(commands[spec.fix], {*names_of(scope, {}), *FIX_VARIABLES})
+        problems += word_problems(commands[spec.fix], {*names_of(scope, {}), *FIX_VARIABLES})
     if step is not None and not problems:
-        problems += _input_problems(step, fill(given, example(scope)), where)
+        problems += input_problems(step, fill(given, example(scope)), where)
     if problems:
         raise StepRefused(problems)
     return ResolvedStep(
@@ -244,55 +237,6 @@ def _use_problems(
             yield StepProblem(path=f"{where}.{key}", message="only a case can be repaired, by a per_case step")
         elif is_set and spec.fix is None:
             yield StepProblem(path=f"{where}.{key}", message="says how to repair, and there is no fix")
-
-
-def _template_problems(given: Mapping[str, Any], scope: Scope, where: str) -> Iterator[StepProblem]:
-    for path, template in named(given):
-        scopes = scopes_of(template)
-        if scopes is None:
-            meant = nearest(template.strip("{}. "), VARIABLES)
-            yield StepProblem(
-                path=f"{where}.with.{path}",
-                message=f"there is no variable {template}; there are {', '.join(VARIABLES)}",
-                near="{{." + meant + "}}" if meant else None,
-            )
-        elif scope not in scopes:
-            yield StepProblem(path=f"{where}.with.{path}", message=f"{template} has no value in a {scope.value} step")
-
-
-def _word_problems(command: Command, names: Iterable[str]) -> Iterator[StepProblem]:
-    try:
-        command.arguments(dict.fromkeys(names, ""))
-    except UsageError as error:
-        yield StepProblem(path=f"commands.{command.name}.{command.form}", message=str(error))
-
-
-def _input_problems(step: Step, given: Mapping[str, Any], where: str) -> Iterator[StepProblem]:
-    try:
-        step.Inputs.model_validate(given)
-    except ValidationError as error:
-        known = [info.alias or name for name, info in step.Inputs.model_fields.items()]
-        for item in error.errors(include_url=False, include_input=False):
-            path = f"{where}.with" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in item["loc"])
-            if item["type"] == "extra_forbidden":
-                level = known if len(item["loc"]) == 1 else _deeper(step.Inputs, item["loc"])
-                takes = f"the inputs here are {', '.join(level)}" if level else "it takes none here"
-                name = str(item["loc"][-1])
-                yield StepProblem(path=path, message=f"there is no such input; {takes}", near=nearest(name, level))
-            elif item["type"] == "missing":
-                yield StepProblem(path=path, message="has to be given")
-            else:
-                yield StepProblem(path=path, message=str(item.get("ctx", {}).get("error") or item["msg"]))
-
-
-def _deeper(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
-    for part in loc[:-1]:
-        info = model.model_fields.get(str(part))
-        inner = info.annotation if info is not None else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return []
-        model = inner
-    return list(model.model_fields)
 
 
 def _keys(specs: Sequence[StepSpec]) -> Iterator[str]:

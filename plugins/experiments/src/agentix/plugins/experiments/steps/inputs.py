@@ -1,0 +1,79 @@
+"""What is wrong with the inputs of a step, found before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from agentix.api import Scope, Step, UsageError
+from agentix.plugins.experiments.documents import nearest
+from agentix.plugins.experiments.steps.templates import VARIABLES, named, scopes_of
+
+if TYPE_CHECKING:
+    from agentix.plugins.experiments.commands import Command
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepProblem:
+    """What is wrong with a step."""
+
+    path: str
+    """In the file, such as `pipeline.per_trial[1].with.keys`."""
+    message: str
+    near: str | None = None
+    """The valid name that was probably meant."""
+
+
+def template_problems(given: Mapping[str, Any], scope: Scope, where: str) -> Iterator[StepProblem]:
+    """Templates that name what there is not, or not for this unit."""
+    for path, template in named(given):
+        scopes = scopes_of(template)
+        if scopes is None:
+            meant = nearest(template.strip("{}. "), VARIABLES)
+            yield StepProblem(
+                path=f"{where}.with.{path}",
+                message=f"there is no variable {template}; there are {', '.join(VARIABLES)}",
+                near="{{." + meant + "}}" if meant else None,
+            )
+        elif scope not in scopes:
+            yield StepProblem(path=f"{where}.with.{path}", message=f"{template} has no value in a {scope.value} step")
+
+
+def word_problems(command: Command, names: Iterable[str]) -> Iterator[StepProblem]:
+    """Templates among the words of a command that name none of these."""
+    try:
+        command.arguments(dict.fromkeys(names, ""))
+    except UsageError as error:
+        yield StepProblem(path=f"commands.{command.name}.{command.form}", message=str(error))
+
+
+def input_problems(step: Step, given: Mapping[str, Any], where: str) -> Iterator[StepProblem]:
+    """Inputs that a step does not know, misses, or cannot use."""
+    try:
+        step.Inputs.model_validate(given)
+    except ValidationError as error:
+        known = [info.alias or name for name, info in step.Inputs.model_fields.items()]
+        for item in error.errors(include_url=False, include_input=False):
+            path = f"{where}.with" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in item["loc"])
+            if item["type"] == "extra_forbidden":
+                level = known if len(item["loc"]) == 1 else _deeper(step.Inputs, item["loc"])
+                takes = f"the inputs here are {', '.join(level)}" if level else "it takes none here"
+                name = str(item["loc"][-1])
+                yield StepProblem(path=path, message=f"there is no such input; {takes}", near=nearest(name, level))
+            elif item["type"] == "missing":
+                yield StepProblem(path=path, message="has to be given")
+            else:
+                yield StepProblem(path=path, message=str(item.get("ctx", {}).get("error") or item["msg"]))
+
+
+def _deeper(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    for part in loc[:-1]:
+        info = model.model_fields.get(str(part))
+        inner = info.annotation if info is not None else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        model = inner
+    return list(model.model_fields)
