@@ -14,12 +14,12 @@ from agentix.errors import EnvFailed, HostError, SandboxGone, TrialError, Verifi
 from agentix.models import AgentResult, Ended, SandboxConfig, Trial, Usage, slug
 from agentix.runner.ahead import Ahead, completed
 from agentix.runner.answer import Answer
-from agentix.runner.boundary import boundary, described
+from agentix.runner.boundary import boundary
 from agentix.runner.collecting import collect
 from agentix.runner.grading import check_score
-from agentix.runner.lease import Lease
 from agentix.runner.phases import Phases
 from agentix.runner.roles import Roles
+from agentix.runner.sandboxes import Sandboxes
 from agentix.runner.solving import Solved, run_agent
 
 if TYPE_CHECKING:
@@ -77,21 +77,24 @@ class AttemptFlow:
         self.notes: list[str] = []
         self.note = _noting(self.notes, noted)
         """Tell the reader of the result something that does not change it."""
-        self.unreleased: list[str] = []
         self.solved: list[tuple[str | None, Solved]] = []
         self.skipped: str | None = None
         self.image_digest: str | None = None
         self.usage: Usage | None = None
         self._roles = roles
         self._phases = phases
-        self._tasks = tasks
         self._attempt = attempt
-        self._told = set() if told is None else told
         self._bundle = bundle
-        self._leases: dict[int, Lease] = {}
         self._ahead = ahead
-        ready = None if ahead is None or attempt > 1 else ahead.take(trial)
-        self._ready: list[Lease] = [] if ready is None else [ready]
+        self._sandboxes = Sandboxes(
+            roles.provider,
+            phases=phases,
+            tasks=tasks,
+            ahead=ahead,
+            ready=None if ahead is None or attempt > 1 else ahead.take(trial),
+            note=self.note,
+            told=set() if told is None else told,
+        )
         self._answer = Answer(required=roles.answer_is_patch, phases=phases, note=self.note)
         self.kept: Kept | None = None
         """What may be scored again without the agent; set when scoring in a fresh sandbox begins."""
@@ -101,6 +104,11 @@ class AttemptFlow:
             self.solved, self.usage, self.image_digest = list(kept.solved), kept.usage, kept.image_digest
             for phase, seconds in kept.phases.items():
                 phases.seconds[phase] = seconds
+
+    @property
+    def unreleased(self) -> Sequence[str]:
+        """Ids of sandboxes that may still exist."""
+        return self._sandboxes.unreleased
 
     @property
     def patch(self) -> str:
@@ -123,7 +131,7 @@ class AttemptFlow:
 
     async def setup(self) -> Sandbox:
         """Create the agent's sandbox, run the dataset's `setup` and the agent's `prepare` in it."""
-        sandbox = await self._open(None)
+        sandbox = await self._sandboxes.open(self._config(None))
         self.image_digest = sandbox.info.image_digest
         dataset, agent = self._roles.dataset, self._roles.prepares
         try:
@@ -224,9 +232,7 @@ class AttemptFlow:
 
     async def close(self, sandbox: Sandbox) -> None:
         """Delete a sandbox before the attempt ends; confirmed when this returns."""
-        lease = self._leases.pop(id(sandbox), None)
-        if lease is not None:
-            await self._end(lease)
+        await self._sandboxes.close(sandbox)
 
     def keep(self) -> None:
         """Note what the agent has done, so that another attempt can score it again."""
@@ -241,9 +247,7 @@ class AttemptFlow:
     def prepare_sandbox(self, config: SandboxConfig | None = None) -> None:
         """Begin to make what `fresh_sandbox` will be asked for, if the run's budget has room for it."""
         if self._ahead is not None:
-            lease = self._ahead.begin(self._config(config), self._phases.apart())
-            if lease is not None:
-                self._ready.append(lease)
+            self._sandboxes.prepare(self._config(config))
 
     def fresh_sandbox(self, config: SandboxConfig | None = None) -> AbstractAsyncContextManager[Sandbox]:
         """A new sandbox, from the dataset's config by default."""
@@ -251,7 +255,7 @@ class AttemptFlow:
 
     @asynccontextmanager
     async def _fresh(self, config: SandboxConfig | None) -> AsyncIterator[Sandbox]:
-        sandbox = await self._open(config)
+        sandbox = await self._sandboxes.open(self._config(config))
         try:
             yield sandbox
         finally:
@@ -271,7 +275,7 @@ class AttemptFlow:
             ):
                 return check_score(await scorer())
         except VerifierError as error:
-            if error.__cause__ is not None and not all(lease.alive for lease in self._leases.values()):
+            if error.__cause__ is not None and not self._sandboxes.all_alive:
                 lost = SandboxGone("the sandbox was lost while the answer was scored")
                 lost.boundary = "sandbox"
                 raise lost from error.__cause__
@@ -279,78 +283,12 @@ class AttemptFlow:
 
     async def close_all(self) -> None:
         """Delete what is still open, and what was made ready and not needed."""
-        unused, self._ready = self._ready, []
-        for lease in unused:
-            lease.drop()
-        for lease in reversed(list(self._leases.values())):
-            await self._end(lease)
-        self._leases.clear()
-        for lease in unused:
-            await self._unused(lease)
+        await self._sandboxes.close_all()
 
     def _config(self, config: SandboxConfig | None) -> SandboxConfig:
         with boundary("dataset", plugin=self._roles.dataset):
             chosen = self._roles.config(self.instance) if config is None else config
         return completed(chosen, self.trial, bundle=self._bundle)
-
-    async def _open(self, config: SandboxConfig | None) -> Sandbox:
-        wanted = self._config(config)
-        lease = await self._made_ready(wanted)
-        if lease is None:
-            lease = Lease(self._roles.provider, wanted, self._phases)
-            try:
-                await lease.open(self._tasks)
-            finally:
-                self._tell_unreleased(lease)
-        sandbox = lease.sandbox
-        assert sandbox is not None
-        self._leases[id(sandbox)] = lease
-        for note in sandbox.info.notes:
-            if note not in self._told:
-                self._told.add(note)
-                self.note(note)
-        return sandbox
-
-    async def _made_ready(self, config: SandboxConfig) -> Lease | None:
-        """A sandbox of this config that was begun before and lives, if there is one."""
-        lease = next((lease for lease in self._ready if lease.config == config), None)
-        if lease is None or self._ahead is None:
-            return None
-        self._ready.remove(lease)
-        lease.adopt(self._phases)
-        try:
-            await lease.open(self._tasks)
-            if await lease.answers():
-                self._ahead.use(lease)
-                return lease
-            self.note("a sandbox that was made ready was lost before it was needed; another one took its place")
-        except HostError as error:
-            self.note(f"a sandbox could not be made ready before it was needed: {described(error)}")
-        except BaseException:
-            await self._unused(lease)
-            raise
-        await self._unused(lease)
-        return None
-
-    async def _unused(self, lease: Lease) -> None:
-        lease.drop()
-        await lease.close()
-        self._tell_unreleased(lease)
-        if self._ahead is not None:
-            self._ahead.use(lease)
-
-    async def _end(self, lease: Lease) -> None:
-        await lease.close()
-        if lease.sandbox is not None:
-            for remark in lease.sandbox.remarks:
-                self.note(remark)
-        self._tell_unreleased(lease)
-
-    def _tell_unreleased(self, lease: Lease) -> None:
-        if lease.unreleased is not None:
-            sandbox_id, why = lease.unreleased
-            self.unreleased.append(sandbox_id)
-            self.note(f"sandbox {sandbox_id} could not be deleted: {why}")
 
 
 def _noting(notes: list[str], noted: Callable[[str], None] | None) -> Callable[[str], None]:
