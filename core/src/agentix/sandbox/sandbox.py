@@ -7,7 +7,6 @@ import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,19 +105,22 @@ class Sandbox(PythonCalls):
         self._connection: Connection | None = None
         self._closed = False
         self._shares_host = shares_host
+        self._python: PythonWorker | None = None
 
     def __repr__(self) -> str:
         return f"<Sandbox {self.id} of {self.provider_name}>"
 
-    @cached_property
+    @property
     def _worker(self) -> PythonWorker:
         # Only made where it is needed: it refers back, so that memory would wait for a collection in every sandbox.
-        return PythonWorker(
-            Place(bundle=self.bundle, shares_host=self._shares_host),
-            cwd=self._path(None),
-            connect=self.connect,
-            sandbox_id=self.id,
-        )
+        if self._python is None:
+            self._python = PythonWorker(
+                Place(bundle=self.bundle, shares_host=self._shares_host),
+                cwd=self._path(None),
+                connect=self.connect,
+                sandbox_id=self.id,
+            )
+        return self._python
 
     @property
     def capabilities(self) -> frozenset[Capability]:
