@@ -85,7 +85,8 @@ def test_a_step_of_a_file_is_found_by_its_path(tmp_path):
         (spec("report", {"format": "pdf"}), Scope.PER_EXPERIMENT, "with.format", "'md', 'json', 'csv' or 'html'"),
         (spec("guard", {"min_reward": "high"}), Scope.PER_TRIAL, "with.min_reward", "valid number"),
         (spec("guard", {"min_reward": 1, "max_reward": 0}), Scope.PER_TRIAL, "with", "min_reward 1 is more than"),
-        (spec("report", {"dest": "{{.RunId}}.md"}), Scope.PER_EXPERIMENT, "with.dest", "no variable {{.RunId}}"),
+        (spec("guard", {"min_coverage": 0.5}), Scope.PER_TRIAL, "with", "coverage has no meaning per_trial"),
+        (spec("report", {"dest": "{{.RunI}}.md"}), Scope.PER_EXPERIMENT, "with.dest", "no variable {{.RunI}}"),
         (spec("report", {"dest": "{{RunID}}.md"}), Scope.PER_EXPERIMENT, "with.dest", "~{{.RunID}}"),
         (
             spec("report", {"dest": "{{.TrialID}}"}),

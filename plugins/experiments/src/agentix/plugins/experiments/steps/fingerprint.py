@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentix.api import Scope, content_hash
+from agentix.api import content_hash
 from agentix.plugins.experiments.steps.templates import example, fill
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def code_hash(plugin: object) -> str | None:
 def _inputs(resolved: ResolvedStep) -> Any:
     """The inputs with their defaults, which are part of what a step does."""
     assert resolved.step is not None
-    model = resolved.step.Inputs.model_validate(fill(resolved.given, example(Scope(resolved.scope))))
+    filled = fill(resolved.given, example(resolved.scope))
+    model = resolved.step.Inputs.model_validate(filled, context={"scope": resolved.scope})
     return model.model_dump(mode="json")
 
 

@@ -50,10 +50,10 @@ def word_problems(command: Command, names: Iterable[str]) -> Iterator[StepProble
         yield StepProblem(path=f"commands.{command.name}.{command.form}", message=str(error))
 
 
-def input_problems(step: Step, given: Mapping[str, Any], where: str) -> Iterator[StepProblem]:
+def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: Scope) -> Iterator[StepProblem]:
     """Inputs that a step does not know, misses, or cannot use."""
     try:
-        step.Inputs.model_validate(given)
+        step.Inputs.model_validate(given, context={"scope": scope})
     except ValidationError as error:
         known = [info.alias or name for name, info in step.Inputs.model_fields.items()]
         for item in error.errors(include_url=False, include_input=False):

@@ -46,7 +46,7 @@ class ResolvedStep:
     def inputs(self, ctx: StepContext) -> Any:
         """The inputs for one unit: the plugin's model, or plain values for a command."""
         filled = fill(self.given, variables(ctx))
-        return filled if self.step is None else self.step.Inputs.model_validate(filled)
+        return filled if self.step is None else self.step.Inputs.model_validate(filled, context={"scope": ctx.scope})
 
     def fingerprint(self) -> str:
         """Hash of everything written down that decides what it does: code, inputs, and the bytes of files they name."""

@@ -161,7 +161,7 @@ def resolve_step(
     if scope is Scope.PER_CASE and spec.fix is not None and spec.fix in commands:
         problems += word_problems(commands[spec.fix], {*names_of(scope, {}), *FIX_VARIABLES})
     if step is not None and not problems:
-        problems += input_problems(step, fill(given, example(scope)), where)
+        problems += input_problems(step, fill(given, example(scope)), where, scope=scope)
     if problems:
         raise StepRefused(problems)
     return ResolvedStep(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from agentix.api import RunNumbers, Scope, StepContext, StepOutcome, iter_steps, load_run
 
@@ -55,14 +55,27 @@ class GuardInputs(BaseModel):
             if low is not None or high is not None:
                 yield metric, low, high
 
+    def fit(self, scope: Scope) -> None:
+        """Check that every bound means something for a unit.
+
+        Raises:
+            ValueError: One does not.
+        """
+        able = _OF_A_TRIAL if scope is Scope.PER_TRIAL else _OF_A_RUN
+        for metric, _, _ in self.bounds():
+            if metric not in able:
+                raise ValueError(f"a bound on {metric} has no meaning {scope.value}; there are {', '.join(able)}")
+
     @model_validator(mode="after")
-    def _consistent(self) -> GuardInputs:
+    def _consistent(self, info: ValidationInfo) -> GuardInputs:
         metrics = [metric for metric, _, _ in self.bounds()]
         if not metrics and not self.require_measured:
             raise ValueError("it asks for nothing: give min_… or max_… of something, or require_measured")
         trial, run = [m for m in metrics if m in _OF_A_TRIAL], [m for m in metrics if m in _OF_A_RUN]
         if trial and run:
             raise ValueError(f"{trial[0]} is of a trial and {run[0]} of the whole run: use two steps")
+        if isinstance(info.context, Mapping) and (scope := info.context.get("scope")) is not None:
+            self.fit(scope)
         for metric, low, high in self.bounds():
             if low is not None and high is not None and low > high:
                 raise ValueError(f"min_{metric} {low:g} is more than max_{metric} {high:g}")
@@ -85,10 +98,7 @@ class Guard:
         Raises:
             ValueError: The bounds are for another scope than it runs in.
         """
-        able = _OF_A_TRIAL if ctx.scope is Scope.PER_TRIAL else _OF_A_RUN
-        for metric, _, _ in inputs.bounds():
-            if metric not in able:
-                raise ValueError(f"a bound on {metric} has no meaning {ctx.scope.value}; there are {', '.join(able)}")
+        inputs.fit(ctx.scope)
         values, unmeasured = await anyio.to_thread.run_sync(_values, ctx, inputs)
         violations = [*_unmeasured(inputs, unmeasured), *_violations(inputs, values)]
         shown = {metric: values.get(metric) for metric, _, _ in inputs.bounds()}
