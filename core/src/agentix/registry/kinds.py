@@ -64,6 +64,12 @@ PUBLISHED: Mapping[tuple[AnyKind, str], str] = {
     ("agent", "nop"): "agentix-rollouts-baseline",
     ("agent", "command"): "agentix-rollouts-baseline",
     ("agent", "python"): "agentix-rollouts-baseline",
+    ("step", "admission"): "agentix-rollouts-steps",
+    ("step", "check_case"): "agentix-rollouts-harbor",
+    ("step", "guard"): "agentix-rollouts-steps",
+    ("step", "local"): "agentix-rollouts-experiments",
+    ("step", "report"): "agentix-rollouts-steps",
+    ("step", "rollout"): "agentix-rollouts-experiments",
 }
 
 # Names that the documents speak of and that no published distribution has yet.
