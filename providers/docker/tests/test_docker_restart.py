@@ -42,7 +42,8 @@ class Daemon:
         self.url = f"unix://{folder}/sock"
         self._folder = folder
         self._command = [
-            *("dockerd", "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
+            # A daemon without a bridge removes the one of the host's daemon, so it has a network namespace to itself.
+            *("unshare", "--net", "dockerd", "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
             *("--pidfile", f"{folder}/pid", "--host", self.url, "--storage-driver", "vfs"),
             *("--bridge", "none", "--iptables=false", "--ip6tables=false", *options),
         ]
