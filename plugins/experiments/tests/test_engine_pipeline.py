@@ -9,10 +9,10 @@ import pytest
 COMMANDS = """
 ---
 kind: Commands
-note: {run: ["sh", "-c", "echo $TRIAL_ID >> noted.txt; cat $OUT_DIR/answer.txt"]}
+note: {run: ["sh", "-c", "echo $TRIAL_ID >> $WORK_DIR/noted.txt; cat $OUT_DIR/answer.txt"]}
 fine: {run: ["true"]}
 refuse: {run: ["sh", "-c", "echo not good >&2; exit 1"]}
-flaky: {run: ["sh", "-c", "test -e again && exit 0; touch again; exit 75"]}
+flaky: {run: ["sh", "-c", "test -e $WORK_DIR/again && exit 0; touch $WORK_DIR/again; exit 75"]}
 ship: {run: ["sh", "-c", "test -e @/open && echo $RUN_ID >> @/shipped.txt || { echo the bucket is gone; exit 3; }"]}
 ---
 """

@@ -255,3 +255,9 @@ def test_an_executor_that_is_none_is_refused(lab) -> None:
         lab.run(lab.file("matrix: {agents: [someone]}\n"), executor="reprot")
     with pytest.raises(UsageError, match="brings its own sandboxes"):
         lab.run(lab.file("matrix: {agents: [someone]}\n"), provider="local")
+
+
+def test_failures_of_one_cause_in_the_last_trials_stop_nothing(lab) -> None:
+    lab.script(every=[{"code": "HOST_ERROR"}])
+    assert lab.run(lab.file("matrix: {agents: [someone, other, third], trials: 1}\n"), cases=("a",), stop_after=3) == 3
+    assert lab.manifest()["incomplete"] is None

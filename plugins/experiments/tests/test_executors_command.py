@@ -118,7 +118,8 @@ async def test_every_variable_of_the_contract_is_there(bench, monkeypatch):
         "MAX_TURNS": "7",
         "MAX_TOKENS": "",
     }.items() <= found.items()
-    assert (bench.directory / "out/pwd.txt").read_text().strip() == found["WORK_DIR"]
+    assert Path((bench.directory / "out/pwd.txt").read_text().strip()) == Path.cwd()
+    assert found["WORK_DIR"] == str(bench.directory / "attempts/1/work")
 
 
 async def test_the_key_is_no_argument_and_in_no_log(bench):
@@ -147,7 +148,7 @@ async def test_a_missing_key_ends_the_trial_before_anything_runs(bench):
 
 async def test_every_attempt_begins_with_an_empty_directory_and_is_kept(bench):
     script = """
-        ls -A "$OUT_DIR" > seen.txt
+        ls -A "$OUT_DIR" > "$WORK_DIR/seen.txt"
         echo x >> "$CASE_DIR/../tries"
         if [ $(wc -l < "$CASE_DIR/../tries") -lt 3 ]; then
           echo 1 > "$OUT_DIR/stale.txt"; echo 0.5 > "$OUT_DIR/reward.json"

@@ -69,9 +69,13 @@ def _write(fd: int, batch: Sequence[Entry]) -> None:
     entries = [entry for entry in batch if entry.error is None]
     try:
         _make_durable(fd, entries)
-    except OSError as error:
+    except OSError:
+        # What the disk refuses of one must not cost the others: now each is on its own.
         for entry in entries:
-            entry.error = error
+            try:
+                _make_durable(fd, [entry])
+            except OSError as error:
+                entry.error = error
     finally:
         for entry in batch:
             entry.done = True

@@ -130,6 +130,8 @@ class ExperimentWriter:
         new = manifest.model_copy(update={"sessions": (session,)})
         if old is not None:
             new = old.resumed(new, mixed=mixed if results else ())
+        for half in self.layout.root.glob(".*.tmp"):
+            half.unlink(missing_ok=True)
         # The manifest is first: results without one could not be resumed.
         self.update(new)
         repair_results(state, without=frozenset(plan.retried))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -71,12 +72,13 @@ class Trials:
         self._queue: TrialQueue = TrialQueue(())
         self._planned: dict[str, PlannedTrial] = {}
         self._freed = anyio.Event()
+        self._lost = False
         self._send: MemoryObjectSendStream[Ended] | None = None
 
     @property
     def stopped(self) -> str | None:
-        """Why no more trials are started."""
-        return self._queue.stopped
+        """Why not everything was done; where all trials had started, stopping made no difference."""
+        return self._queue.stopped if self._lost or self._queue else None
 
     def stop(self, why: str) -> None:
         """Start no more trials; those that run go on to their end."""
@@ -148,9 +150,11 @@ class Trials:
         self._free()
         self._board.move(trial_id, "waiting")
         assert self._send is not None
-        self._send.send_nowait(Ended(planned, record))
+        # Where the run is being cancelled nobody looks after it any more; its steps are done on resume.
+        with suppress(anyio.BrokenResourceError):
+            self._send.send_nowait(Ended(planned, record))
         why = self._breaker.reason(rollout)
-        if why is not None:
+        if why is not None and self._queue:
             self.stop(why.removeprefix("stopped: "))
 
     async def _keep(self, planned: PlannedTrial, rollout: Rollout) -> Record | None:
@@ -165,6 +169,7 @@ class Trials:
             )
         except Exception as error:
             log.exception("%s: the result could not be kept", planned.trial_id)
+            self._lost = True
             self.stop(f"the result of {planned.trial_id} could not be kept: {error}")
             return None
 
@@ -177,6 +182,7 @@ class Trials:
                 except Exception as error:
                     self._board.leave(record.trial_id)
                     log.exception("%s: its line could not be written", record.trial_id)
+                    self._lost = True
                     self.stop(f"the line of {record.trial_id} could not be written: {error}")
                     continue
                 self._board.count(record)

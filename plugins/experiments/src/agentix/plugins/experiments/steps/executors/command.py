@@ -123,7 +123,6 @@ async def _attempt(
         command,
         variables=variables,
         secrets={"LLM_API_KEY": key} if key else {},
-        cwd=scratch,
         log=place / LOG,
     )
     return read_answer(
