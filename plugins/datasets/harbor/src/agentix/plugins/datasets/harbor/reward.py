@@ -72,10 +72,10 @@ def parse_json(data: bytes) -> float | dict[str, float]:
     except (ValueError, RecursionError) as error:
         raise BadReward(f"{_shown(data)} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        return _number(value)
+        return parse_number(value)
     if not value:
         raise BadReward("its object has no keys")
-    return {key: _number(item, key) for key, item in value.items()}
+    return {key: parse_number(item, key) for key, item in value.items()}
 
 
 def read_reward(*, json_data: bytes | None, text_data: bytes | None, key: str | None = None) -> Reward:
@@ -132,7 +132,12 @@ def _disagreement(text_data: bytes, chosen: float) -> str | None:
     return None if value == chosen else repr(value)
 
 
-def _number(value: Any, key: str | None = None) -> float:
+def parse_number(value: Any, key: str | None = None) -> float:
+    """A value of JSON as a finite number.
+
+    Raises:
+        BadReward: It is none; the message names the key.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         where = "" if key is None else f"{key!r}: "
         raise BadReward(f"{where}{_shown(value)} is not a number")
