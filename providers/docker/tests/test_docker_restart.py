@@ -99,8 +99,8 @@ class Daemon:
 
 @asynccontextmanager
 async def daemon(*options: str) -> AsyncIterator[Daemon]:
-    if os.geteuid() != 0 or shutil.which("dockerd") is None:
-        pytest.skip("a second engine needs root and dockerd")
+    if os.geteuid() != 0 or shutil.which("dockerd") is None or shutil.which("unshare") is None:
+        pytest.skip("a second engine needs root, dockerd and unshare")
     # Its sockets have to fit into an address.
     with tempfile.TemporaryDirectory(prefix="agx-", ignore_cleanup_errors=True) as folder:
         own = Daemon(folder, *options)
