@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MEMBERS: list[str] = PROJECT["tool"]["uv"]["workspace"]["members"]
+DETAILS = {member: tomllib.loads((ROOT / member / "pyproject.toml").read_text())["project"] for member in MEMBERS}
+NAMES: dict[str, str] = {member: project["name"] for member, project in DETAILS.items()}
 
 NAMESPACES = {"agentix", "agentix/plugins", "agentix/providers"} | {
     f"agentix/plugins/{kind}" for kind in ("agents", "datasets", "steps", "transports")
@@ -37,6 +39,16 @@ def run(*argv: str | Path, fails: bool = False) -> str:
     return done.stdout
 
 
+def needed(member: str) -> set[str]:
+    """The member, core, and what else of this repository it names as needed."""
+    found, waiting = {"core"}, [member]
+    while waiting:
+        found.add(each := waiting.pop())
+        required = {requirement.partition("==")[0] for requirement in DETAILS[each]["dependencies"]}
+        waiting += [other for other, name in NAMES.items() if name in required and other not in found]
+    return found
+
+
 def names(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         return archive.namelist()
@@ -50,7 +62,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", out, *paths)
     built = {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in out.glob("*.whl")}
     assert len(built) == len(MEMBERS)
-    return {member: built[f"agentix-rollouts-{member.rpartition('/')[2]}"] for member in MEMBERS}
+    return {member: built[name] for member, name in NAMES.items()}
 
 
 @pytest.fixture
@@ -92,7 +104,7 @@ def test_a_distribution_works_alone_with_core(
     wheels: dict[str, Path], environment: Callable[..., Path], member: str
 ) -> None:
     wheel = wheels[member]
-    bin_dir = environment(*{wheels["core"], wheel})
+    bin_dir = environment(*(wheels[each] for each in needed(member)))
     files = [name for name in names(wheel) if name.endswith(".py") and not name.endswith("/__main__.py")]
     dotted = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
     distribution = wheel.name.split("-")[0]
@@ -121,7 +133,7 @@ def test_the_root_installs_everything_with_plain_pip(environment: Callable[..., 
     bin_dir = environment(ROOT)
     code = "import importlib.metadata as m; print(*sorted(d.name for d in m.distributions() if 'agentix' in d.name))"
     installed = run(bin_dir / "python", "-I", "-c", code).split()
-    every = ["agentix-rollouts", *(f"agentix-rollouts-{member.rpartition('/')[2]}" for member in MEMBERS)]
+    every = ["agentix-rollouts", *NAMES.values()]
     assert installed == sorted(every)
     listing = run(bin_dir / "agentix", "plugins", "list")
     for name in ("harbor", "oracle", "nop", "command", "python", "local", "inline"):
