@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from agentix.api import EnvFailed, ImageBuild
 from agentix.providers.docker.dockerfile import Dockerfile, HeredocError, read
@@ -73,7 +73,8 @@ def hides_dockerfile(build: ImageBuild) -> bool:
         return False
     from docker.utils.build import PatternMatcher  # type: ignore[import-untyped]
 
-    return bool(PatternMatcher(patterns).matches(Path(own)))
+    matcher: Any = PatternMatcher(patterns)
+    return bool(matcher.matches(own))
 
 
 def pack(build: ImageBuild, file: IO[bytes], result: Lowered) -> Context:
