@@ -25,7 +25,7 @@ class Flow(Protocol):
         """What the agent has changed so far; empty before the first `solve`."""
         ...
 
-    def note(self, message: str) -> None:
+    def note(self, message: str, /) -> None:
         """Tell the reader of the result something that does not change it."""
         ...
 
