@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+_ALONE = 4
+_TOGETHER = 16
 
 
 def fsync_dir(path: Path) -> None:
@@ -33,8 +38,7 @@ def write_files(files: Sequence[tuple[Path, bytes]]) -> None:
             fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             open_files.append((fd, temp, path))
             write_all(fd, data)
-        for fd, _, _ in open_files:
-            os.fsync(fd)
+        _each(os.fsync, [fd for fd, _, _ in open_files])
         for _, temp, path in open_files:
             temp.replace(path)
     finally:
@@ -42,8 +46,18 @@ def write_files(files: Sequence[tuple[Path, bytes]]) -> None:
             os.close(fd)
             with suppress(FileNotFoundError):
                 temp.unlink()
-    for directory in dict.fromkeys(path.parent for path, _ in files):
-        fsync_dir(directory)
+    _each(fsync_dir, list(dict.fromkeys(path.parent for path, _ in files)))
+
+
+def _each(sync: Callable[[Any], None], items: Sequence[Any]) -> None:
+    """Sync many at a time: the file system makes one commit of what is asked for together."""
+    if len(items) <= _ALONE:
+        for item in items:
+            sync(item)
+        return
+    with ThreadPoolExecutor(min(_TOGETHER, len(items)), thread_name_prefix="agentix-sync") as pool:
+        for _ in pool.map(sync, items):
+            pass
 
 
 def write_file(path: Path, data: bytes) -> None:
