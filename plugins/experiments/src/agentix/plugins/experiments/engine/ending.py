@@ -7,10 +7,11 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentix.api import RunError, load_run
+from agentix.api import load_run
 from agentix.cli.api import ExperimentManifest, Output, Summary, exit_codes, missing, number, totals
 from agentix.plugins.experiments.engine.flow import Outcome
 from agentix.plugins.experiments.engine.request import RunRequest
+from agentix.plugins.experiments.progress import Board
 
 _LISTED = 10
 
@@ -51,20 +52,15 @@ class Ending:
         return exit_codes.OK
 
 
-def judge(request: RunRequest, path: Path, outcome: Outcome, *, elapsed_s: float) -> Ending:
-    """Read what is on the disk, which is what counts, and judge it."""
-    try:
-        run = load_run(path)
-    except RunError:
-        run = None
-    manifest = None if run is None or not isinstance(run.manifest, ExperimentManifest) else run.manifest
-    summary, names, unreleased = Summary(), set[str](), list[str]()
-    for record in run or ():
-        summary.add(record)
-        names.add(record.trial_id)
-        unreleased += record.unreleased
-    unrun = missing(outcome.planned, names)
-    summary.planned = max(0 if manifest is None else manifest.planned, len(names) + len(unrun))
+def judge(request: RunRequest, path: Path, outcome: Outcome, board: Board, *, elapsed_s: float) -> Ending:
+    """Judge a run by what it has on the disk: the board counts a result only once its line is there."""
+    manifest = None
+    if (path / "manifest.json").exists():
+        found = load_run(path).manifest
+        manifest = found if isinstance(found, ExperimentManifest) else None
+    summary = board.summary
+    unrun = missing(outcome.planned, board.recorded)
+    summary.planned = max(0 if manifest is None else manifest.planned, len(board.recorded) + len(unrun))
     ended = () if manifest is None else manifest.ended
     return Ending(
         path=path,
@@ -73,7 +69,7 @@ def judge(request: RunRequest, path: Path, outcome: Outcome, *, elapsed_s: float
         unrun=unrun,
         signal=outcome.signal,
         stopped=outcome.stopped,
-        unreleased=tuple(unreleased),
+        unreleased=tuple(board.unreleased),
         failed_steps=tuple(f"{end.step}: {end.message}" for end in ended if not end.ok and not end.warned),
         fail_under=request.fail_under,
         allow_failures=request.allow_failures,

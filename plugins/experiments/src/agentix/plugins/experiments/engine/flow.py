@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentix.api import Case, Hooks, RunError, Summary, Trial, load_run
+from agentix.api import Case, Hooks, RunError, Trial, load_run
 from agentix.cli.api import ExperimentManifest, ExperimentWriter, ResumePlan, log, plural
 from agentix.plugins.experiments.cases import resolve
 from agentix.plugins.experiments.commands import CommandRunner
@@ -218,7 +218,7 @@ class Flow:
     def _recount(self, again: frozenset[str]) -> None:
         """Count the results once more, without those that are run again."""
         board = self._board
-        board.summary, board.cases, board.dropped = Summary(), {}, 0
+        board.forget()
         for record in load_run(self._writer.layout.root):
             if record.trial_id not in again:
                 board.count(record)

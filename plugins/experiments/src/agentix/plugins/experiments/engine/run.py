@@ -85,7 +85,7 @@ def _run(request: RunRequest, parts: Parts, path: Path, signals: SignalLatch) ->
                 outcome = anyio.run(session)
         finally:
             display.close()
-    ending: Ending = judge(request, path, outcome, elapsed_s=time.monotonic() - started)
+    ending: Ending = judge(request, path, outcome, board, elapsed_s=time.monotonic() - started)
     if outcome.began:
         for note in hooks.call("agentix_run_finished", summary=ending.summary.to_data()):
             output.line(f"note: {note}")

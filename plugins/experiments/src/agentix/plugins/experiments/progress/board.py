@@ -59,6 +59,10 @@ class Board:
     doing: str = ""
     """What the run does besides trials: the case that is checked, the step of the whole run."""
     dropped: int = 0
+    recorded: set[str] = field(default_factory=set)
+    """Trials that have a line."""
+    unreleased: list[str] = field(default_factory=list)
+    """Ids of sandboxes that may still exist."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -75,6 +79,11 @@ class Board:
     def elapsed(self) -> float:
         """Seconds since this session began."""
         return time.monotonic() - self.started
+
+    def forget(self) -> None:
+        """Count from the start again."""
+        self.summary, self.cases, self.dropped = Summary(), {}, 0
+        self.recorded, self.unreleased = set(), []
 
     def begin(self, trial_id: str, case: str, step: str) -> None:
         """A trial is being run."""
@@ -100,6 +109,8 @@ class Board:
     def count(self, record: Record) -> None:
         """A trial has its line."""
         self.leave(record.trial_id)
+        self.recorded.add(record.trial_id)
+        self.unreleased += record.unreleased
         self.summary.add(record)
         case = self.cases.setdefault(record.case, CaseCount())
         case.done += 1
