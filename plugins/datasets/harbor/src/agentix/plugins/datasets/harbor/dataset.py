@@ -131,11 +131,11 @@ class HarborDataset:
         """The servers that `[[environment.mcp_servers]]` names; the environment runs them."""
         return tuple(server.given() for server in self._task(instance).file.environment.mcp_servers)
 
-    def scoring(self, instance: dict[str, Any]) -> Literal["fresh", "shared"]:
     def skills_dir(self, instance: dict[str, Any]) -> str | None:
         """Where the environment has skills for the agent."""
         return self._task(instance).file.environment.skills_dir
 
+    def scoring(self, instance: dict[str, Any]) -> Literal["fresh", "shared"]:
         """`shared`; a separate verifier is the driven flow's own."""
         return "shared"
 
