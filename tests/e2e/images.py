@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nworker:x:1000:1000::/home/worker:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
@@ -26,8 +28,16 @@ def missing() -> str | None:
     return None
 
 
-def import_busybox(name: str) -> None:
-    """Make an image of a static busybox and two files that name its users."""
+def bash_files() -> dict[str, bytes]:
+    """This machine's bash with the libraries that it loads, by their paths in an image."""
+    bash = shutil.which("bash") or ""
+    listed = subprocess.run(["ldd", bash], capture_output=True, text=True, check=True).stdout
+    libraries = re.findall(r"(/\S+) \(0x", listed)
+    return {"bin/bash": Path(bash).read_bytes(), **{lib.lstrip("/"): Path(lib).read_bytes() for lib in libraries}}
+
+
+def import_busybox(name: str, *, more: Mapping[str, bytes] | None = None) -> None:
+    """Make an image of a static busybox, two files that name its users, and more files."""
     busybox = Path(shutil.which("busybox") or "")
     applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
     buffer = io.BytesIO()
@@ -41,11 +51,12 @@ def import_busybox(name: str) -> None:
             ("etc/passwd", PASSWD.encode()),
             ("etc/group", GROUP.encode()),
             ("etc/made-for", name.encode()),
+            *(more or {}).items(),
         ):
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(data), 0o755
             tar.addfile(entry, io.BytesIO(data))
-        for applet in {*applets} - {"busybox"}:
+        for applet in {*applets} - {"busybox", *(path.removeprefix("bin/") for path in more or ())}:
             entry = tarfile.TarInfo(f"bin/{applet}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(entry)

@@ -385,6 +385,10 @@ async def test_a_damaged_result_is_no_reward_and_not_the_agents_failure(harbor: 
     [
         ({"trials": [], "status": 3}, "ended with exit status 3 without a result: a line of harbor"),
         ({"trials": []}, "ended with exit status 0 without a result"),
+        (
+            {"trials": [], "status": 1, "say": "│ 7 raise ValueError(\n╰────╯\nValueError: no such agent\n"},
+            "without a result: ValueError: no such agent",
+        ),
         ({"trials": [], "kill": 9}, "was ended by SIGKILL without a result"),
         ({"trials": [{"result.json": json.dumps(result())}], "kill": 9}, "before the trial had a reward"),
         ({"trials": [{"result.json": json.dumps({**result(), "finished_at": None})}]}, "before the trial had a reward"),

@@ -11,6 +11,7 @@ from typing import IO
 MASK = b"***"
 _DRAWN = re.compile(r"[\u2500-\u259f\u2800-\u28ff]+|\x1b\[[0-9;?]*[A-Za-z]")
 """Tables, progress bars and colours."""
+_RAISED = re.compile(r"^\W*(\w+(?:Error|Exception|Exit): )", re.MULTILINE)
 _LARGEST = 16 << 20
 _TAIL = 4096
 _SHORTEST = 4
@@ -49,8 +50,11 @@ class TrialLog:
 
     @property
     def tail(self) -> str:
-        """The end of it, on one line."""
+        """The end of it, on one line; of a traceback, what was raised."""
         text = (self._end + self._waiting).decode("utf-8", "replace")
+        raised = list(_RAISED.finditer(text))
+        if raised:
+            text = text[raised[-1].start(1) :]
         return " ".join(_DRAWN.sub(" ", text).split())[-500:]
 
     def write(self, data: bytes) -> None:
