@@ -29,9 +29,9 @@ class Live:
     def __init__(self, output: Output) -> None:
         stream: Any = output
         self._console = Console(file=stream, force_terminal=True, highlight=False, emoji=False, markup=False)
-        self._live: RichLive | None = RichLive(console=self._console, auto_refresh=False, transient=True)
-        self._live.start()
-        # A few results stay in sight without scrolling everything else away.
+        live = RichLive(console=self._console, auto_refresh=False, transient=True)
+        live.start()
+        self._live: RichLive | None = live
         self._fancy = output.encoding.lower().replace("-", "") == "utf8"
 
     def say(self, text: str) -> None:
