@@ -75,6 +75,7 @@ HOMES = {
         "HasReference",
         "HasSkills",
         "HasVersion",
+        "KeptAnswer",
         "KeepsImages",
         "KeptImage",
         "Prefetches",

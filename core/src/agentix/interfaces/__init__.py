@@ -23,7 +23,7 @@ from agentix.interfaces.provider import Prefetches, ReachesServices, SandboxProv
 from agentix.interfaces.step import ChecksAhead, Executes, Reports, Step, StepOutcome
 from agentix.interfaces.step_context import Probe, Scope, StepContext
 from agentix.interfaces.transport import Receipt, Transport
-from agentix.interfaces.trial_work import AgentUse, TrialWork
+from agentix.interfaces.trial_work import AgentUse, KeptAnswer, TrialWork
 
 __all__ = [
     "Agent",
@@ -47,6 +47,7 @@ __all__ = [
     "HasSkills",
     "HasVersion",
     "KeepsImages",
+    "KeptAnswer",
     "KeptImage",
     "Prefetches",
     "Prepares",

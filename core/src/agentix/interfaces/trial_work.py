@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agentix.interfaces.agent import Agent
     from agentix.interfaces.dataset import Dataset
     from agentix.interfaces.provider import SandboxProvider
-    from agentix.models import LLM, Case, Event, FailureCode, Limits, Phase, TimeoutRule, Trial
+    from agentix.models import LLM, Case, Ended, Event, FailureCode, Limits, Phase, TimeoutRule, Trial, Usage
 
 
 def _ignore(event: Event) -> None:
@@ -29,6 +29,19 @@ class AgentUse:
     options: Mapping[str, Any] = field(default_factory=dict)
     command: str | None = None
     """Where it is a configured command: a shell line that runs it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptAnswer:
+    """What an agent has done in an earlier running of a trial, whose scoring failed."""
+
+    patch: str
+    """Any bytes, as UTF-8 with surrogateescape; never empty."""
+    ended: Ended | None = None
+    usage: Usage | None = None
+    agent_version: str | None = None
+    image_digest: str | None = None
+    trajectory: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,4 +72,6 @@ class TrialWork:
     directory: Path
     """The trial's directory on the host; attempt n keeps its files in `attempts/<n>` of it, the last one's answer is
     in `out` where the executor is a program."""
+    kept: KeptAnswer | None = None
+    """What is only to be scored again, where the executor and the dataset can do that."""
     on_event: Callable[[Event], None] = _ignore

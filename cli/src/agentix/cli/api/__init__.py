@@ -13,6 +13,7 @@ from agentix.cli.output import Output, printable
 from agentix.cli.plan import default_provider
 from agentix.cli.plugin_text import option_rows
 from agentix.cli.request import PluginRequest
+from agentix.cli.rescored_dataset import NoAgent, RescoredDataset
 from agentix.cli.runlog import log, logging_to
 from agentix.cli.signals import SignalLatch
 from agentix.cli.summary import missing
@@ -39,15 +40,20 @@ from agentix.records import (
     utc_now,
 )
 from agentix.records.lock import read_owner
+from agentix.records.trial_files import EARLIER_DIR, PATCH_FILE, TRAJECTORY_FILE, TRIAL_FILE, read_trial_file
 from agentix.registry import describe, nearest
 from agentix.runner import RUN_LABEL, TRIAL_LABEL
 from agentix.runner.breaker import Breaker
 from agentix.stats import TERMS, Summary
 
 __all__ = [
+    "EARLIER_DIR",
     "INFRA",
+    "PATCH_FILE",
     "RUN_LABEL",
     "TERMS",
+    "TRAJECTORY_FILE",
+    "TRIAL_FILE",
     "TRIAL_LABEL",
     "AgentRow",
     "Breaker",
@@ -56,9 +62,11 @@ __all__ = [
     "ExperimentManifest",
     "ExperimentWriter",
     "Layout",
+    "NoAgent",
     "Output",
     "PluginRequest",
     "PluginUse",
+    "RescoredDataset",
     "ResumePlan",
     "RunState",
     "Session",
@@ -86,6 +94,7 @@ __all__ = [
     "printable",
     "raise_open_files",
     "read_owner",
+    "read_trial_file",
     "reason",
     "result",
     "seconds",

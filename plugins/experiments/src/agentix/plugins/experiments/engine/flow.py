@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentix.api import Case, Hooks, RunError, Trial, load_run
+from agentix.api import Case, FailureCode, Hooks, RunError, Trial, load_run
 from agentix.cli.api import ExperimentManifest, ExperimentWriter, ResumePlan, log, plural
 from agentix.plugins.experiments.cases import resolve
 from agentix.plugins.experiments.commands import CommandRunner
@@ -110,7 +110,8 @@ class Flow:
         self._begin(manifest, resume, mixed=mixed)
         self._note(_count_line(resume, ended))
         self._tell(self._hooks.call("agentix_run_started", run=self._writer.manifest.model_dump(mode="json")))
-        stopped = await self._trials(executor, runner, trials, ended)
+        failed = {*resume.retried} & {n for n, c in self._codes() if c is FailureCode.VERIFIER_ERROR}
+        stopped = await self._trials(executor, runner, trials, ended, rescored=frozenset(failed))
         if stopped is not None:
             return stopped
         self._board.state = "closing"
@@ -176,6 +177,11 @@ class Flow:
         )
         return resume, tuple(planned[trial.trial_id] for trial in resume.run), ended
 
+    def _codes(self) -> Iterator[tuple[str, FailureCode | None]]:
+        """The failure codes that trials ended with in earlier sessions."""
+        yield from self._writer.state.done.items()
+        yield from ((name, record.failure_code) for name, record in self._writer.ended_trials.items())
+
     def _anything_left(self, resume: ResumePlan, ended: Sequence[Ended]) -> bool:
         earlier = self._writer.earlier
         scan = self._writer.state.scan
@@ -229,6 +235,8 @@ class Flow:
         runner: CommandRunner,
         planned: Sequence[PlannedTrial],
         ended: Sequence[Ended],
+        *,
+        rescored: frozenset[str],
     ) -> str | None:
         self._board.state = "running"
         trials = Trials(
@@ -243,7 +251,7 @@ class Flow:
             max_cost_usd=self._request.max_cost_usd,
         )
         try:
-            await trials.run(planned, ended=ended, width=self._width)
+            await trials.run(planned, ended=ended, rescored=rescored, width=self._width)
         finally:
             self._keep_images(trials.images)
         return trials.stopped

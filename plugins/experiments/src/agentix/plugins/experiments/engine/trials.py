@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import anyio
+import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from agentix.api import Event, FailureCode, Hooks, Record, Rollout
 from agentix.cli.api import Breaker, ExperimentWriter, StepFailure, TrialQueue, log, reason
 from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.engine.kept import kept_answer
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.units import trial_context
 from agentix.plugins.experiments.engine.work import Executor
@@ -73,6 +75,7 @@ class Trials:
         self._planned: dict[str, PlannedTrial] = {}
         self._freed = anyio.Event()
         self._lost = False
+        self._rescored: frozenset[str] = frozenset()
         self._send: MemoryObjectSendStream[Ended] | None = None
 
     @property
@@ -88,8 +91,23 @@ class Trials:
             log.warning("stopping: %s", why)
         self._free()
 
-    async def run(self, planned: Sequence[PlannedTrial], *, ended: Sequence[Ended] = (), width: int) -> None:
-        """Run trials and the steps after them, and only the steps of those that ended in an earlier session."""
+    async def run(
+        self,
+        planned: Sequence[PlannedTrial],
+        *,
+        ended: Sequence[Ended] = (),
+        rescored: frozenset[str] = frozenset(),
+        width: int,
+    ) -> None:
+        """Run trials and the steps after them.
+
+        Args:
+            planned: The trials.
+            ended: Trials that ended in an earlier session, of which only the steps are left.
+            rescored: Trials whose scoring failed, so that what the agent had done may be scored again.
+            width: How many run at once.
+        """
+        self._rescored = rescored
         self._planned = {trial.trial_id: trial for trial in planned}
         self._queue = TrialQueue(
             (self._executor.trial(trial) for trial in planned),
@@ -135,9 +153,9 @@ class Trials:
         self._board.begin(trial_id, planned.case.label, self._executor.step.label)
         log.info("%s started", trial_id)
         self._tell(self._hooks.call("agentix_trial_started", trial=trial))
-        rollout = await self._executor.run(
-            planned, self._writer.layout.trial(trial_id).absolute(), on_event=self._on_event
-        )
+        place = self._writer.layout.trial(trial_id).absolute()
+        kept = await anyio.to_thread.run_sync(kept_answer, place) if trial_id in self._rescored else None
+        rollout = await self._executor.run(planned, place, on_event=self._on_event, kept=kept)
         self._tell(self._hooks.call("agentix_trial_finished", trial=trial, rollout=rollout))
         record = await self._keep(planned, rollout)
         if record is None:

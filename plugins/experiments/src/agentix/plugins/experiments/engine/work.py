@@ -13,6 +13,7 @@ from agentix.api import (
     Event,
     Failure,
     FailureCode,
+    KeptAnswer,
     Rollout,
     Scope,
     StepContext,
@@ -69,16 +70,19 @@ class Executor:
             labels={RUN_LABEL: self._run_id, TRIAL_LABEL: planned.trial_id},
         )
 
-    async def run(self, planned: PlannedTrial, directory: Path, *, on_event: OnEvent) -> Rollout:
+    async def run(
+        self, planned: PlannedTrial, directory: Path, *, on_event: OnEvent, kept: KeptAnswer | None = None
+    ) -> Rollout:
         """Run one trial; whatever happens is in the rollout.
 
         Args:
             planned: The trial.
             directory: Where it may write.
             on_event: Told what happens.
+            kept: What is only to be scored again.
         """
         with self._ahead as ahead:
-            work = self._work(planned, directory, ahead=ahead, on_event=on_event)
+            work = replace(self._work(planned, directory, ahead=ahead, on_event=on_event), kept=kept)
             ctx = StepContext(
                 scope=Scope.PER_TRIAL,
                 run_id=self._run_id,

@@ -75,8 +75,8 @@ async def run_command_executor(
     try:
         key = None if work.key is None else await work.key()
     except EnvFailed as error:
-        failure = Failure(code=FailureCode.ENV_FAILED, message=str(error), detail=error.detail)
-        return StepOutcome(rollout=_rollout(work, Answer(failure=failure)))
+        missing = Failure(code=FailureCode.ENV_FAILED, message=str(error), detail=error.detail)
+        return StepOutcome(rollout=_rollout(work, Answer(failure=missing)))
     notes: list[str] = []
     attempt = 1
     while True:

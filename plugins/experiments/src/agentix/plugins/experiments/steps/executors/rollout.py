@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
 from agentix.api import (
     Boundary,
+    ChoosesScoring,
+    Dataset,
     EnvFailed,
     Failure,
     FailureCode,
+    KeptAnswer,
     Rollout,
     Scope,
     StepContext,
@@ -20,6 +24,7 @@ from agentix.api import (
     UsageError,
     rollout_one,
 )
+from agentix.cli.api import NoAgent, RescoredDataset
 
 
 class NoInputs(BaseModel):
@@ -51,6 +56,9 @@ class RolloutStep:
             return StepOutcome(rollout=_failed(work, error))
         except UsageError as error:
             return StepOutcome(rollout=_failed(work, EnvFailed(error.message, detail="plugin", hint=error.hint)))
+        kept = work.kept if work.kept is not None and _can_score_again(dataset, work) else None
+        if kept is not None:
+            dataset, agent = RescoredDataset(dataset, {work.trial.trial_id: kept.patch}), NoAgent()
         rollout = await rollout_one(
             work.trial,
             dataset=dataset,
@@ -65,13 +73,34 @@ class RolloutStep:
             on_event=work.on_event,
             trial_dir=lambda _: work.directory,
         )
-        return StepOutcome(rollout=rollout)
+        return StepOutcome(rollout=rollout if kept is None else _scored_again(rollout, kept))
 
 
 class LocalStep(RolloutStep):
     """Runs the trial in sandboxes of the provider `local`, whatever the experiment names."""
 
     provider = "local"
+
+
+def _can_score_again(dataset: Dataset, work: TrialWork) -> bool:
+    """Whether the answer is a patch, and scoring it needs nothing else of the agent's sandbox."""
+    if getattr(dataset, "answer", "patch") != "patch":
+        return False
+    return not isinstance(dataset, ChoosesScoring) or dataset.scoring(dict(work.trial.instance)) == "fresh"
+
+
+def _scored_again(rollout: Rollout, kept: KeptAnswer) -> Rollout:
+    """What is known of the agent stays with the answer."""
+    return replace(
+        rollout,
+        patch=kept.patch,
+        ended=kept.ended,
+        usage=kept.usage,
+        agent_version=kept.agent_version,
+        image_digest=rollout.image_digest or kept.image_digest,
+        trajectory=kept.trajectory,
+        notes=(*rollout.notes, "only scored again: the answer is that of the running before"),
+    )
 
 
 def _failed(work: TrialWork, error: TrialError) -> Rollout:

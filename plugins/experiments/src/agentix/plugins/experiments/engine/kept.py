@@ -1,0 +1,31 @@
+"""What an agent has done in a trial whose scoring failed: it may be scored again without the agent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agentix.api import KeptAnswer, Usage
+from agentix.cli.api import EARLIER_DIR, PATCH_FILE, TRAJECTORY_FILE, TRIAL_FILE, read_trial_file
+
+
+def kept_answer(trial_dir: Path) -> KeptAnswer | None:
+    """The answer of the last running that was set aside; `None` where it left none, or none that can be read."""
+    earlier = trial_dir / EARLIER_DIR
+    numbers = [int(p.name) for p in earlier.iterdir() if p.name.isdigit()] if earlier.is_dir() else []
+    place = earlier / str(max(numbers, default=0))
+    try:
+        patch = (place / PATCH_FILE).read_bytes()
+        record = read_trial_file(place / TRIAL_FILE).record
+        trajectory = place / TRAJECTORY_FILE
+        recorded = json.loads(trajectory.read_bytes()) if trajectory.exists() else None
+    except (OSError, ValueError):
+        return None
+    return KeptAnswer(
+        patch=patch.decode("utf-8", "surrogateescape"),
+        ended=record.ended,
+        usage=None if record.usage is None else Usage(**record.usage.model_dump()),
+        agent_version=record.agent_version,
+        image_digest=record.image_digest,
+        trajectory=recorded,
+    )
