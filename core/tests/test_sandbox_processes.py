@@ -22,6 +22,27 @@ pytestmark = pytest.mark.anyio
 STUBBORN = "trap '' TERM; while :; do sleep 1000; done"
 
 
+HOPPER = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork():
+    os._exit(0)
+while True:
+    if os.fork():
+        os._exit(0)
+"""
+"""Is a new process whenever it is looked at."""
+
+LEADERLESS = """
+import ctypes, os, signal, threading, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+threading.Thread(target=time.sleep, args=(1000,)).start()
+print(os.getpid(), flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+"""Looks like a zombie once its first thread has ended, which the others have not."""
+
+
 async def server_of(sandbox: Sandbox) -> int:
     """The pid of the runtime, as it gave it when it was greeted."""
     connection = await sandbox.connect()
@@ -37,6 +58,19 @@ def marked(mark: str) -> list[int]:
                 if mark.encode() in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
     return found
+
+
+def state(pid: int) -> str:
+    """The letter that /proc has for it; nothing where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+async def settled(mark: str) -> list[int]:
+    """The same, for one that may not be there whenever it is looked at."""
+    return [pid for _ in range(20) for pid in marked(mark)]
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -89,6 +123,20 @@ async def test_a_process_that_keeps_forking_is_caught(sandbox: Sandbox) -> None:
     result = await sandbox.exec(["bash", "-c", script, mark], timeout_s=0.7)
     assert result.timed_out
     assert marked(mark) == []
+
+
+async def test_a_process_that_lives_on_without_its_first_thread_is_killed(sandbox: Sandbox) -> None:
+    result = await sandbox.exec([sys.executable, "-c", LEADERLESS], timeout_s=1)
+    assert (result.timed_out, result.signal) == (True, "SIGKILL")
+    assert result.duration_s < 8
+    await until(lambda: state(int(result.text)) == "")
+    async with sandbox.stream([sys.executable, "-c", LEADERLESS]) as running:
+        pid = int((await anext(aiter(running))).data)
+        await until(lambda: state(pid) == "Z")
+        assert await sandbox.count_processes() == 1
+        await sandbox.kill_all()
+        with anyio.fail_after(10):
+            assert (await running.wait()).signal == "SIGKILL"
 
 
 async def test_cancelling_kills_the_tree_before_it_returns(sandbox: Sandbox) -> None:
@@ -260,6 +308,29 @@ async def test_as_pid_1_it_reaps_and_kills_whatever_there_is() -> None:
         result = await sandbox.exec(f"sleep {mark}", timeout_s=0.3)
         assert result.timed_out
     assert marked(mark) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
+async def test_as_pid_1_it_catches_what_is_another_process_all_the_time() -> None:
+    mark = f"hopper{os.getpid()}"
+    async with OwnPidNamespace().session(SandboxConfig()) as sandbox:
+        for _ in range(3):
+            result = await sandbox.exec([sys.executable, "-c", HOPPER + "# " + mark], timeout_s=0.4)
+            assert not result.timed_out  # it detached
+            await until(lambda: marked(mark))
+            await sandbox.kill_all()
+            assert await settled(mark) == []
+    for _ in range(3):
+        async with OwnPidNamespace().session(SandboxConfig()) as sandbox:
+            # Another command's supervisor is there too.
+            async with sandbox.stream("read line") as other:
+                await sandbox.exec("true")
+                await other.close_input()
+            result = await sandbox.exec(
+                ["sh", "-c", '"$@"; sleep 1000', "sh", sys.executable, "-c", HOPPER + "# " + mark], timeout_s=0.4
+            )
+            assert result.timed_out
+            assert await settled(mark) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")

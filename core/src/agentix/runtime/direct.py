@@ -21,6 +21,8 @@ GIVE_UP_S = 10.0
 
 _SWEEP_S = 0.003
 _KILLED = 9
+_DOUBTS = 20
+"""How often the end of a command may be put off because something else has ended while it was looked at."""
 
 
 class Direct:
@@ -49,6 +51,7 @@ class Direct:
         self._kill_at: float | None = None
         self._give_up_at = 0.0
         self._timer: list[Any] | None = None
+        self._doubts = 0
         self._ended = False
 
     def kill(self, grace_s: float) -> None:
@@ -79,21 +82,29 @@ class Direct:
     def _settle(self) -> None:
         if self._ended:
             return
-        apart = self._apart()
-        if apart:
-            from agentix.runtime import processes
+        empty = self._is_empty()
+        if empty is None and self._doubts < _DOUBTS:
+            # When that is reaped, this is asked again.
+            self._doubts += 1
+        elif empty or self._kill_at is None:
+            self._end(left=0, empty=bool(empty))
 
-            empty = not processes.living(self._server.pid, apart=apart)
-        else:
-            try:
-                if posix.waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT):
-                    # One more has ended meanwhile; when it is reaped, this is asked again.
-                    return
-                empty = False
-            except ChildProcessError:
-                empty = True
-        if empty or self._kill_at is None:
-            self._end(left=0, empty=empty)
+    def _is_empty(self) -> bool | None:
+        """Whether the command has left nothing; None where that cannot be told before one more has been reaped."""
+        try:
+            if _is_waiting_to_be_reaped():
+                return None
+        except ChildProcessError:
+            return True
+        apart = self._apart()
+        if not apart:
+            return False
+        from agentix.runtime import processes
+
+        if processes.living(self._server.pid, apart=apart):
+            return False
+        # A process that is gone before it is looked at may have forked one that was not there yet.
+        return None if _has_one_more_ended() else True
 
     def _sweep_at(self, when: float) -> None:
         if self._timer is not None:
@@ -107,7 +118,7 @@ class Direct:
             return
         killed = processes.kill_all(self._server.pid, apart=self._apart())
         now = time.monotonic()
-        if killed == 0 and self._status is not None:
+        if killed == 0 and self._status is not None and not _has_one_more_ended():
             self._end(left=0, empty=True)
         elif now >= self._give_up_at:
             self._end(left=killed, empty=False)
@@ -122,6 +133,22 @@ class Direct:
             self._server.forget(self._timer)
         status = _KILLED if self._status is None else self._status
         self._over({**ended_with(status, reusable=empty), "left": left})
+
+
+def _is_waiting_to_be_reaped() -> bool:
+    """Whether a child of this process has ended.
+
+    Raises:
+        ChildProcessError: It has no children at all.
+    """
+    return posix.waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None
+
+
+def _has_one_more_ended() -> bool:
+    try:
+        return _is_waiting_to_be_reaped()
+    except ChildProcessError:
+        return False
 
 
 def ended_with(status: int, *, reusable: bool) -> dict[str, Any]:

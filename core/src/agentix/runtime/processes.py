@@ -15,6 +15,8 @@ PR_SET_CHILD_SUBREAPER = 36
 SIGKILL, SIGTERM, SIGCONT, SIGSTOP = 9, 15, 18, 19
 
 _SWEEPS = 10
+_THREADS = 17
+"""Where in /proc/PID/stat, after the name, the number of threads is."""
 
 
 def prctl(option: int, value: int) -> None:
@@ -53,8 +55,12 @@ def snapshot() -> dict[int, tuple[int, str]]:
             continue
         try:
             # The name in parentheses may hold anything, so the fields are those after the last one.
-            state, parent = posix.read(fd, 1024).rpartition(b")")[2].split(None, 2)[:2]
-        except (OSError, ValueError):
+            fields = posix.read(fd, 1024).rpartition(b")")[2].split(None, _THREADS + 1)
+            state, parent = fields[:2]
+            if state == b"Z" and int(fields[_THREADS]) > 1:
+                # Only its first thread has ended; all others go on.
+                state = b"S"
+        except (OSError, ValueError, IndexError):
             continue
         finally:
             posix.close(fd)
@@ -92,6 +98,20 @@ def living(root: int, *, everything: bool = False, spared: Container[int] = (), 
         found -= {other} | descendants(other, processes)
     # In a namespace of its own, kernel threads are not seen; elsewhere `everything` is not asked for.
     return {pid for pid in found if pid not in spared and processes[pid][1] not in "ZX"}
+
+
+def newest() -> bytes:
+    """The last pid that was given to a process or thread here: as long as it is the same, nothing was started."""
+    try:
+        fd = posix.open("/proc/loadavg", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return posix.read(fd, 1024).rpartition(b" ")[2]
+    except OSError:
+        return b""
+    finally:
+        posix.close(fd)
 
 
 def send(pids: Iterable[int], signal: int) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _KILL_ALL_S = 10.0
 _SWEEP_S = 0.003
+_DOUBTS = 20
+"""How often one looks again where nothing was found while something was started."""
 
 
 class KillAll(Call):
@@ -20,15 +22,19 @@ class KillAll(Call):
 
     def __init__(self, server: Server, id: int) -> None:
         super().__init__(server, id)
-        self._killed = 0
+        self._killed = self._doubts = 0
         self._deadline = time.monotonic() + _KILL_ALL_S
         server.wake(self)
 
     def step(self) -> None:
         """Kill one generation, and come back until there is none."""
         server = self.server
+        newest = processes.newest()
         count = processes.kill_all(server.pid, everything=server.pid == 1, spared=server.own_pids())
-        if count and time.monotonic() < self._deadline:
+        # What forks and ends all the time can be gone whenever it is looked at, and its child not there yet.
+        doubtful = not count and self._doubts < _DOUBTS and newest != processes.newest()
+        self._doubts += doubtful
+        if (count or doubtful) and time.monotonic() < self._deadline:
             self._killed += count
             server.later(_SWEEP_S, lambda: server.wake(self))
         else:
