@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,34 @@ async def test_sharing_the_hosts_network_is_an_explicit_option_that_is_noted() -
                 assert "share the host's network" in " ".join(sandbox.info.notes)
             async with provider.session(SandboxConfig()) as sandbox:
                 assert not (await sandbox.exec(["bash", "-c", connect])).ok
+
+
+@pytest.fixture
+def below_a_shared_mount(tmp_path: Path) -> Iterator[Path]:
+    """A file system mounted as an engine's directory may have it: with the roots of containers that are to start."""
+    inner = tmp_path / "inner"
+
+    def run(*command: str | Path) -> None:
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("no file system can be mounted here")
+
+    run("mount", "-t", "tmpfs", "none", tmp_path)
+    try:
+        run("mount", "--make-shared", tmp_path)
+        inner.mkdir()
+        run("mount", "-t", "tmpfs", "none", inner)
+        yield inner
+    finally:
+        subprocess.run(["umount", "--recursive", tmp_path], check=True)
+
+
+async def test_giving_a_network_unmounts_nothing_of_the_host(
+    provider: LocalProvider, below_a_shared_mount: Path
+) -> None:
+    async with provider.session(SandboxConfig(network="public")) as sandbox:
+        await sandbox.exec("true")
+        during = below_a_shared_mount.is_mount()
+    assert (during, below_a_shared_mount.is_mount()) == (True, True)
 
 
 async def test_a_public_network_is_there_or_noted_as_missing(provider: LocalProvider) -> None:

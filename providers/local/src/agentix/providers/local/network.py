@@ -6,8 +6,9 @@ import os
 import select
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 RESOLVER = "10.0.2.3"
 """Address at which slirp4netns answers name queries."""
@@ -33,20 +34,41 @@ Connect = Callable[[int], Network | str]
 """Gives a network to the sandbox whose first process has that pid, or says why it cannot."""
 
 
-def find_connect() -> Connect | None:
-    """How a sandbox gets a network of its own; `None` where slirp4netns is not installed."""
+def can_connect() -> bool:
+    """Whether sandboxes of this machine get networks of their own: whether slirp4netns is installed."""
+    return shutil.which("slirp4netns") is not None
+
+
+def find_connect(bubblewrap: Path) -> Connect | None:
+    """How a sandbox gets a network of its own; `None` where slirp4netns is not installed.
+
+    Args:
+        bubblewrap: The `bwrap` to use.
+    """
     program = shutil.which("slirp4netns")
-    return None if program is None else lambda pid: _connect(program, pid)
+    if program is None:
+        return None
+    command = [program] if os.geteuid() else [*_apart(bubblewrap), program]
+    return lambda pid: _connect(command, pid)
 
 
-def _connect(program: str, pid: int) -> Network | str:
+def _apart(bubblewrap: Path) -> list[str]:
+    """Runs a program of root's with the mounts of this machine, of which none that it unmounts is unmounted here.
+
+    As root, slirp4netns leaves what is mounted below a shared mount shared, and unmounts all of it for itself: with it
+    would go, say, the root file system of each container that an engine is about to start.
+    """
+    return [str(bubblewrap), "--dev-bind", "/", "/", "--cap-add", "ALL"]
+
+
+def _connect(command: Sequence[str], pid: int) -> Network | str:
     ready, ready_end = os.pipe()
     lifeline_end, lifeline = os.pipe()
     try:
         # It opens /dev/net/tun, for which root may be needed; then it drops what it does not need itself.
         process = subprocess.Popen(
             [
-                *(program, "--configure", "--mtu=65520", "--disable-host-loopback", "--enable-sandbox"),
+                *(*command, "--configure", "--mtu=65520", "--disable-host-loopback", "--enable-sandbox"),
                 *("--enable-seccomp", f"--ready-fd={ready_end}", f"--exit-fd={lifeline_end}"),
                 *(f"--userns-path=/proc/{pid}/ns/user", "--netns-type=path", f"/proc/{pid}/ns/net", "tap0"),
             ],

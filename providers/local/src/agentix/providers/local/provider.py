@@ -36,7 +36,7 @@ from agentix.providers.local.etc import prepare_etc
 from agentix.providers.local.identity import identity_for
 from agentix.providers.local.image import Image
 from agentix.providers.local.lease import Lease, Leases
-from agentix.providers.local.network import find_connect
+from agentix.providers.local.network import can_connect, find_connect
 from agentix.providers.local.planning import (
     ENV,
     Machine,
@@ -99,7 +99,7 @@ class LocalProvider(BaseProvider):
             able.add(Capability.CPU_LIMIT)
         if identity_for(0, uid_base=self._options.uid_base).has_users:
             able.add(Capability.USERS)
-        if self._options.share_host_network or find_connect() is not None:
+        if self._options.share_host_network or can_connect():
             able.add(Capability.NETWORK_PUBLIC)
         return frozenset(able)
 
@@ -201,11 +201,8 @@ class LocalProvider(BaseProvider):
         """Look at the machine, once, and make sure that sandboxes can be made on it."""
         with self._machine_lock:
             if self._machine is None:
-                machine = Machine(
-                    bubblewrap=find_bubblewrap(chosen=self._options.bubblewrap),
-                    etc=prepare_etc(),
-                    connect=find_connect(),
-                )
+                bubblewrap = find_bubblewrap(chosen=self._options.bubblewrap)
+                machine = Machine(bubblewrap=bubblewrap, etc=prepare_etc(), connect=find_connect(bubblewrap.path))
                 for path in (runtime.path, machine.etc.folder, machine.bubblewrap.path, *self._options.show):
                     if not is_reachable(path):
                         raise HostError(
