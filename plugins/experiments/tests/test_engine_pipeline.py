@@ -137,3 +137,14 @@ def test_a_case_that_is_left_out_does_not_run(lab) -> None:
     before = lab.bytes()
     assert lab.run(experiment) == 0
     assert lab.bytes() == before
+
+
+def test_show_tells_of_a_trial_what_its_steps_found(lab, capsys: pytest.CaptureFixture[str]) -> None:
+    from agentix.cli.app import main
+
+    assert lab.run(file(lab, "  per_trial: [{uses: auto}, {uses: refuse}]\n")) == 1
+    capsys.readouterr()
+    assert main("agentix", ["show", f"{lab.path()}/a-someone-1"]) == 0
+    assert "  step       refuse failed: not good" in capsys.readouterr().out.splitlines()
+    assert main("agentix", ["show", str(lab.path())]) == 0
+    assert "lab: someone on 2 cases through" in capsys.readouterr().out

@@ -26,7 +26,8 @@ def show_trial(run: Run, trial_id: str, *, as_json: bool, verbose: bool) -> None
         output.write(json.dumps({"path": str(directory), **data}, indent=2, allow_nan=False) + "\n")
         output.flush()
         return
-    record = trial.record
+    # What steps found out after the trial is on its line only.
+    record = next((found for found in run if found.trial_id == trial_id), trial.record)
     output.line(f"{record.trial_id}: {result(record)}")
     output.line(f"  instance   {record.case}")
     output.line(f"  agent      {record.agent}" + (f" {record.agent_version}" if record.agent_version else ""))
@@ -50,6 +51,10 @@ def show_trial(run: Run, trial_id: str, *, as_json: bool, verbose: bool) -> None
         if trial.failure is not None:
             plugin = f", in {trial.failure.plugin}" if trial.failure.plugin else ""
             output.line(f"  whose      {trial.failure.boundary}{plugin}")
+    for failed in record.step_failures:
+        output.line(f"  step       {failed.step} failed: {failed.message}")
+    if record.dropped:
+        output.line("  dropped    nothing of it is published")
     for note in record.notes:
         output.line(f"  note       {note}")
     for name, version in trial.versions.items():
