@@ -158,6 +158,14 @@ async def test_a_key_that_would_stand_among_the_arguments_is_refused(harbor: Any
     assert not harbor.seen().exists()
 
 
+async def test_harbor_starts_where_agentix_was_started(harbor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(harbor.root)
+    rollout = await harbor.run(result({"reward": 1}), inputs={"command": ["./harbor"]}, directory=Path("trials/r-1"))
+    assert rollout.reward == 1.0
+    assert harbor.env["PWD"] == str(harbor.root)
+    assert (harbor.root / "trials/r-1/attempts/1/harbor.log").exists()
+
+
 async def test_a_missing_key_is_found_missing_first(harbor: Any) -> None:
     async def key() -> str:
         raise EnvFailed("the variable K is not set", detail="missing_key", hint="Set it.")

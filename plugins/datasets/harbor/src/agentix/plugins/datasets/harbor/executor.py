@@ -126,7 +126,7 @@ async def _attempt(
     config = place / CONFIG_FILE if request.config else None
     if config is not None:
         config.write_text(json.dumps(request.config, indent=2) + "\n", "utf-8")  # JSON is YAML
-    words = argv(request, inputs, task_dir=task.directory, out=job.parent, job=job.name, config=config)
+    words = argv(request, inputs, task_dir=task.directory.absolute(), out=job.parent, job=job.name, config=config)
     secrets = () if key is None else (key,)
     blank = Rollout(work.trial.instance_id, trial_id=work.trial.trial_id, index=work.trial.index)
     if any(secret in word for secret in secrets for word in words):
@@ -136,7 +136,7 @@ async def _attempt(
         ended = await run_harbor(
             words,
             env=environment(os.environ, work.llm, key),
-            cwd=place,
+            cwd=await anyio.to_thread.run_sync(Path.cwd),
             log=place / LOG_FILE,
             job=job,
             secrets=secrets,
@@ -152,7 +152,7 @@ async def _attempt(
 
 def _make_place(trial_dir: Path, attempt: int) -> Path:
     """A directory for an attempt that no other attempt has been in."""
-    place = trial_dir / "attempts" / str(attempt)
+    place = trial_dir.absolute() / "attempts" / str(attempt)
     with suppress(FileNotFoundError):
         shutil.rmtree(place)
     (place / "harbor").mkdir(parents=True)

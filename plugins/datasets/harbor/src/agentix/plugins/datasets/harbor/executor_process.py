@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 30.0
 """For Harbor to remove its containers, once it was asked to end."""
+NUMBER_FILE = "harbor.pid"
 _KILL_S = 20.0
 _REMOVE_S = 60.0
 _SAID = 64 << 10
@@ -70,8 +71,8 @@ async def run_harbor(
     Args:
         argv: Program and arguments.
         env: Its whole environment.
-        cwd: Where it starts.
-        log: Where what it prints is kept.
+        cwd: Where it starts, and where relative paths among the arguments lead from.
+        log: Where what it prints is kept; its process number is kept beside it.
         job: The directory that it makes for the job.
         secrets: Values that are kept out of the log.
         timeout_s: Seconds for all of it.
@@ -81,7 +82,9 @@ async def run_harbor(
         OSError: It cannot be started.
         HostError: What ran it was lost.
     """
-    running = _Running(argv, env=env, cwd=cwd, job=job, cleans=cleans, timeout_s=timeout_s)
+    running = _Running(
+        argv, env=env, cwd=cwd, number=log.with_name(NUMBER_FILE), job=job, cleans=cleans, timeout_s=timeout_s
+    )
     with TrialLog(log, secrets=secrets) as kept:
         # What is raised inside is raised again outside of the group, which would wrap it.
         async with anyio.create_task_group() as group:
@@ -111,6 +114,7 @@ class _Running:
         *,
         env: Mapping[str, str],
         cwd: Path,
+        number: Path,
         job: Path,
         cleans: bool,
         timeout_s: float | None,
@@ -120,7 +124,7 @@ class _Running:
         self.timed_out = False
         self.unreleased: tuple[str, ...] = ()
         self.error: Exception | None = None
-        self._number = cwd / "harbor.pid"
+        self._number = number
         self._words = ["/bin/sh", "-c", _NUMBERED, str(self._number), *argv]
         self._env = env
         self._cwd = cwd
