@@ -368,7 +368,7 @@ from agentix.sandbox import HostProcessProvider
 async def main():
     async with HostProcessProvider().session(SandboxConfig()) as sandbox:
         sleep = f"sleep {sys.argv[1]}"
-        await sandbox.exec(f"mkdir -p a/b; touch a/b/c; (trap '' TERM HUP; {sleep}) & setsid {sleep} &")
+        await sandbox.exec(f"mkdir -p a/b; touch a/b/c $TMPDIR/d; (trap '' TERM HUP; {sleep}) & setsid {sleep} &")
         print(sandbox.workdir, flush=True)
         await sandbox.exec(sleep)
 
@@ -383,4 +383,4 @@ async def test_a_host_that_is_killed_leaves_no_process_and_no_directory() -> Non
         directory = (await host.stdout.receive()).decode().strip()
         await until(lambda: len(marked(f"sleep\0{mark}")) >= 3)
         host.kill()
-    await until(lambda: not marked(f"sleep\0{mark}") and not Path(directory).exists())
+    await until(lambda: not marked(f"sleep\0{mark}") and not Path(directory).parent.exists())

@@ -27,6 +27,16 @@ async def test_a_command_runs_as_this_user_in_a_directory_that_is_gone_afterward
 
 
 @pytest.mark.anyio
+async def test_temporary_files_have_a_private_place_beside_it_that_is_gone_too(provider: InlineProvider) -> None:
+    async with provider.session(SandboxConfig()) as sandbox:
+        made = Path((await sandbox.exec("mktemp -d")).text.strip())
+        assert made.parent == Path(sandbox.info.temporary)
+        assert (await sandbox.exec("ls -A")).text == ""
+        assert made.parent.stat().st_mode & 0o777 == 0o700
+    assert not made.parent.parent.exists()
+
+
+@pytest.mark.anyio
 async def test_the_environment_of_this_process_is_not_handed_on(
     provider: InlineProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,8 @@ class SandboxInfo:
     labels: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
     """Absolute directory inside the sandbox in which commands start."""
+    temporary: str = "/tmp"  # noqa: S108 - a path in the sandbox
+    """Absolute directory inside the sandbox for what is to be gone with it, outside of `workdir`."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment of commands before the config's and the call's own variables."""
     user: str | None = None

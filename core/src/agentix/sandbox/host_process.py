@@ -34,6 +34,7 @@ _REFUSED = (
     *("cpus", "memory_mb", "storage_mb", "pids", "user"),
     *("platform", "mounts", "allowed_hosts", "gpus", "compose"),
 )
+_WORK, _TEMPORARY = "work", "tmp"
 _EXIT_S = 8.0
 _LOG, _LOG_TAIL = 1 << 20, 4000
 
@@ -42,12 +43,13 @@ _LOG, _LOG_TAIL = 1 << 20, 4000
 class _Entry:
     info: SandboxInfo
     directory: Path
+    """Holds all that belongs to it: the working directory and the one for temporary files."""
     process: subprocess.Popen[bytes] | None = None
     log: IO[bytes] | None = None
 
 
 class HostProcessProvider(BaseProvider):
-    """Gives each sandbox a private directory and a runtime server that is a child of this process.
+    """Gives each sandbox private directories and a runtime server that is a child of this process.
 
     The server is started at the first call, so that a sandbox which is never used costs no process. Commands see
     the host's files with this user's rights, but none of its environment.
@@ -77,12 +79,14 @@ class HostProcessProvider(BaseProvider):
         self.refuse(config)
         sandbox_id = f"{self.name}-{uuid4().hex[:12]}"
         directory = Path(tempfile.gettempdir()) / f"agentix-{sandbox_id}"
+        workdir, temporary = str(directory / _WORK), str(directory / _TEMPORARY)
         info = SandboxInfo(
             id=sandbox_id,
             provider=self.name,
             labels=dict(config.labels),
-            workdir=str(directory),
-            env={"PATH": _PATH, "HOME": str(directory), "LANG": "C.UTF-8"},
+            workdir=workdir,
+            temporary=temporary,
+            env={"PATH": _PATH, "HOME": workdir, "TMPDIR": temporary, "LANG": "C.UTF-8"},
             created_at=time.time(),
         )
         self._sandboxes[sandbox_id] = _Entry(info, directory)
@@ -111,15 +115,16 @@ class HostProcessProvider(BaseProvider):
             undo.callback(ours.close)
             with theirs:
                 log = undo.enter_context(tempfile.TemporaryFile())
-                entry.directory.mkdir(mode=0o700)
-                undo.callback(entry.directory.rmdir)
+                for directory in (entry.directory, entry.directory / _WORK, entry.directory / _TEMPORARY):
+                    directory.mkdir(mode=0o700)
+                    undo.callback(directory.rmdir)
                 # Popen returns once the program is executed, about a millisecond later; a thread would cost more.
                 entry.process = subprocess.Popen(  # noqa: ASYNC220
                     [*runtime.argv, "--fd", str(theirs.fileno()), "--remove", str(entry.directory)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
-                    cwd=entry.directory,
+                    cwd=entry.directory / _WORK,
                     env={"PATH": _PATH, "LANG": "C.UTF-8"},
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,

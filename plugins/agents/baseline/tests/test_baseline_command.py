@@ -6,7 +6,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -69,7 +73,16 @@ def token(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def cleaned(token: str) -> bool:
-    return not os.path.lexists(f"/tmp/agentix-agent-{token}")
+    places = (Path("/tmp"), *Path(tempfile.gettempdir()).glob("agentix-*/tmp"))
+    return not any(os.path.lexists(place / f"agentix-agent-{token}") for place in places)
+
+
+def until(true: Callable[[], object]) -> None:
+    """Poll for what another process does."""
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
 
 
 def nothing_left_of(marker: str) -> bool:
@@ -339,3 +352,30 @@ async def test_the_program_is_told_of_skills(sandbox: Sandbox) -> None:
     offered.skills_dir = "/skills"
     await agent.solve(sandbox, dict(INSTANCE), model=None, context=offered)
     assert await sandbox.read_file("told") == b"/skills"
+
+
+KILLED = """
+import sys, anyio
+from agentix.api import HostProcessProvider, SandboxConfig
+from agentix.plugins.agents.baseline import CommandAgent, CommandConfig
+
+async def main():
+    config = CommandConfig(script=sys.argv[1])
+    async with HostProcessProvider().session(SandboxConfig()) as sandbox:
+        await CommandAgent(config).solve(sandbox, {"instance_id": "i", "instruction": "sleep"}, model=None)
+
+anyio.run(main)
+"""
+
+
+def test_a_driver_that_is_killed_leaves_nothing_of_the_agent(tmp_path: Path) -> None:
+    (place := tmp_path / "tmp").mkdir()
+    script = executable(tmp_path / "agent.sh", "#!/bin/sh\necho > $TMPDIR/started\nexec sleep 300\n")
+    driver = subprocess.Popen([sys.executable, "-c", KILLED, script], env={**os.environ, "TMPDIR": str(place)})
+    try:
+        until(lambda: list(place.glob("agentix-*/tmp/started")))
+        assert list(place.glob("agentix-*/tmp/agentix-agent-*/instruction.md"))
+    finally:
+        driver.kill()
+        driver.wait()
+    until(lambda: not list(place.iterdir()))

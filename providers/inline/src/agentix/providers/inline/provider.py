@@ -21,9 +21,9 @@ class InlineProvider(HostProcessProvider):
     """Runs commands as plain child processes on this machine, with this user's rights: nothing is isolated.
 
     A command can read and change every file that you can, reach every network that you reach, and see and end your
-    processes. It gets a private temporary directory to work in and none of your environment variables; that is
-    tidiness, not protection. It is meant for agents and tasks that you trust as you trust your own shell, and for
-    worlds, which run no commands. For everything else use `local` or `docker`.
+    processes. It gets private directories, one to work in and one for temporary files, and none of your environment
+    variables; that is tidiness, not protection. It is meant for agents and tasks that you trust as you trust your own
+    shell, and for worlds, which run no commands. For everything else use `local` or `docker`.
     """
 
     name = "inline"

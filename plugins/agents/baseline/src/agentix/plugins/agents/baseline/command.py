@@ -58,7 +58,7 @@ class CommandAgent:
             EnvFailed: The program, or a variable that it needs, is not there.
             AgentFailed: It left a patch file that cannot be read.
         """
-        places = Places()
+        places = Places.of(sandbox)
         user = None if context is None else context.user
         servers = () if context is None else context.mcp_servers
         log_dir = None if context is None else context.log_dir

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import posixpath
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-
-def _root() -> str:
-    return f"/tmp/agentix-agent-{secrets.token_hex(8)}"  # noqa: S108 - in the sandbox, with a random name
+if TYPE_CHECKING:
+    from agentix.api import Sandbox
 
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
     """The directory of one run and what lies in it."""
 
-    root: str = field(default_factory=_root)
+    root: str
+
+    @classmethod
+    def of(cls, sandbox: Sandbox) -> Places:
+        """A directory with a random name, where the sandbox has what is gone with it."""
+        return cls(root=posixpath.join(sandbox.info.temporary, f"agentix-agent-{secrets.token_hex(8)}"))
 
     @property
     def instruction(self) -> str:
