@@ -12,15 +12,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agentix.api import load, load_run
+from agentix.cli.app import main
 
 DRIVER = r"""
 import json, os, re, signal, sys
 from pathlib import Path
 
-root, wanted, occurrence = sys.argv[1], sys.argv[2], int(sys.argv[3])
+root, wanted, occurrence, run_id = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 seen, order = {}, []
 busy = False
 
@@ -92,7 +94,7 @@ durable.write_all = commit.write_all = written
 for method in ("begin", "phase", "move"):
     told(method)
 sys.addaudithook(audit)
-code = main("agentix", ["run", "experiment.yaml", "--id", "r", "--executor", "local", "--out", f"{root}/runs", "-q"])
+code = main("agentix", ["run", "experiment.yaml", "--id", run_id, "--executor", "local", "--out", f"{root}/runs", "-q"])
 Path(root, "points.json").write_text(json.dumps(order))
 sys.exit(code)
 """
@@ -129,8 +131,8 @@ STAGES = (
 )
 
 
-def drive(root: Path, label: str = "", occurrence: int = 0) -> int:
-    command = [sys.executable, "-c", DRIVER, str(root), label, str(occurrence)]
+def drive(root: Path, label: str = "", occurrence: int = 0, *, run_id: str = "r") -> int:
+    command = [sys.executable, "-c", DRIVER, str(root), label, str(occurrence), run_id]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stdout + done.stderr
     return done.returncode
@@ -200,10 +202,15 @@ def sweep(lab, label: str, number: int) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.anyio
-async def test_no_sandbox_is_left_of_a_killed_run(lab) -> None:
+def test_no_sandbox_is_left_of_a_killed_run(lab) -> None:
     lab.file(FILE)
-    assert drive(lab.root, "phase agent a-oracle-1", 1) == -signal.SIGKILL
-    assert drive(lab.root) == 0
-    provider = load("provider", "local")
-    assert await provider.list({"agentix.run": "r", "agentix.trial": "a-oracle-1"}) == []
+    run_id = f"killed-{os.getpid()}-{lab.root.name}"
+    assert drive(lab.root, "phase agent a-oracle-1", 1, run_id=run_id) == -signal.SIGKILL
+    assert drive(lab.root, run_id=run_id) == 0
+    assert outliving(lab.root) == []
+    assert main("agentix", ["gc", "--provider", "local"]) == 0
+
+    async def left() -> object:
+        return await load("provider", "local").list({"agentix.run": run_id})
+
+    assert anyio.run(left) == []
