@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -45,6 +46,34 @@ def test_full_collections_are_as_much_rarer_as_more_trials_run() -> None:
         with rarer(8):
             assert gc.get_threshold() == (*before[:2], max(200, before[2]))
     assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("widths", [(2_000, 4_000), (4_000, 2_000), (3_000, 3_000), (8, 4_000)])
+def test_runs_that_overlap_leave_what_the_program_had_set(widths: tuple[int, int]) -> None:
+    before = gc.get_threshold()
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(rarer(widths[0]))
+    second.enter_context(rarer(widths[1]))
+    assert gc.get_threshold() == (*before[:2], max(before[2], max(widths) // 10))
+    first.close()
+    assert gc.get_threshold() == (*before[:2], max(before[2], widths[1] // 10))
+    second.close()
+    assert gc.get_threshold() == before
+
+
+def test_what_a_program_sets_while_runs_overlap_holds_at_once() -> None:
+    before = gc.get_threshold()
+    first = ExitStack()
+    try:
+        first.enter_context(rarer(4_000))
+        with rarer(2_000):
+            gc.set_threshold(123, 4, 5)
+        assert gc.get_threshold() == (123, 4, 5)
+        first.close()
+        assert gc.get_threshold() == (123, 4, 5)
+    finally:
+        first.close()
+        gc.set_threshold(*before)
 
 
 def test_what_a_program_sets_meanwhile_stays_as_it_is() -> None:
