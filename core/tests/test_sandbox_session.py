@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -261,3 +262,58 @@ async def test_too_few_open_files_is_an_error_that_says_what_to_do() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert (await sandbox.exec("true")).ok
     assert sandbox.unreleased is None
+
+
+class Doubtful(Recording):
+    """Finds the first so many of its sandboxes to be no good."""
+
+    def __init__(self, bad: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.bad = bad
+        self.asked: list[tuple[str, object]] = []
+
+    def misstarted(self, sandbox_id: str, greeting: Mapping[str, Any]) -> HostError | None:
+        self.asked.append((sandbox_id, greeting["root"]))
+        return HostError(f"{sandbox_id} is no good") if len(self.asked) <= self.bad else None
+
+
+async def test_a_sandbox_that_started_wrong_is_deleted_and_another_one_given() -> None:
+    provider = Doubtful(2, eager=True)
+    with pytest.raises(ValueError, match="the body's"):
+        async with provider.session(SandboxConfig()) as sandbox:
+            assert (await sandbox.exec("echo here")).text == "here\n"
+            assert [info.id for info in await provider.list({})] == [sandbox.id]
+            raise ValueError("the body's")
+    assert provider.steps == ["create", "dial", "delete"] * 3
+    kind, directory = next(
+        (words[words.index("-") + 1], words[3])
+        for words in map(str.split, Path("/proc/self/mountinfo").read_text().splitlines())
+        if words[4] == "/"
+    )
+    assert [root for _, root in provider.asked] == [[kind, directory]] * 3
+    assert sandbox.id == provider.asked[-1][0]
+
+
+async def test_where_every_sandbox_starts_wrong_the_last_reason_is_raised() -> None:
+    provider = Doubtful(9, eager=True)
+    with pytest.raises(HostError) as caught:
+        async with provider.session(SandboxConfig()):
+            pytest.fail("no sandbox is good")
+    assert caught.value.message == f"{provider.asked[-1][0]} is no good"
+    assert provider.steps == ["create", "dial", "delete"] * 3
+
+
+async def test_a_sandbox_that_started_wrong_and_cannot_be_deleted_is_not_followed_by_another() -> None:
+    provider = Doubtful(9, eager=True, fail={"delete": HostError("the engine hangs")})
+    with pytest.raises(HostError, match="is no good") as caught:
+        async with provider.session(SandboxConfig()):
+            pytest.fail("no sandbox is good")
+    assert caught.value.unreleased.message == "the engine hangs"  # type: ignore[attr-defined]
+    assert provider.steps.count("create") == 1
+
+
+async def test_a_sandbox_that_is_dialled_at_its_first_call_says_there_that_it_started_wrong() -> None:
+    provider = Doubtful(1)
+    async with provider.session(SandboxConfig()) as sandbox:
+        with pytest.raises(HostError, match="is no good"):
+            await sandbox.exec("true")

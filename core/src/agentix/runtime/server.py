@@ -149,6 +149,7 @@ class Server(Loop):
             "pid": self.pid,
             "uid": posix.geteuid(),
             "uname": list(posix.uname()),
+            "root": _root(),
             "python": sys.version.partition(" ")[0],
         }
 
@@ -235,6 +236,27 @@ class Server(Loop):
             if _reap_all():
                 return
             time.sleep(_SWEEP_S)
+
+
+def _root() -> list[str] | None:
+    """What is mounted at /: the type of the file system, and which of its directories it is; None where nobody says."""
+    try:
+        fd = posix.open("/proc/self/mountinfo", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        text = posix.read(fd, 1 << 14)
+    except OSError:
+        return None
+    finally:
+        posix.close(fd)
+    # proc_pid_mountinfo(5)
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) > 6 and fields[4] == b"/" and b"-" in fields[6:-1]:
+            kind = fields[fields.index(b"-", 6) + 1]
+            return [kind.decode("utf-8", "replace"), fields[3].decode("utf-8", "replace")]
+    return None
 
 
 def _reap_all() -> bool:

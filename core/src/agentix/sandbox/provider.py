@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, ClassVar
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio
 
-from agentix.errors import SandboxGone
+from agentix.errors import HostError, SandboxGone
 from agentix.runtime import BRIDGE_ARGS
 from agentix.sandbox.bundled import bundled, with_commands
 from agentix.sandbox.command import environment
@@ -31,8 +31,19 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("agentix.sandbox")
 _REMARKS_S = 5.0
+_STARTS = 3
+"""How many sandboxes are made where each of them is no good."""
 _DELETE_AFTER_S = (0.0, 0.2)
 """How long to wait before each try to delete a sandbox: an engine that was busy must not leave one behind."""
+
+
+class _Misstarted(Exception):
+    """A sandbox that has just started is no good, and another one may be."""
+
+    def __init__(self, reason: HostError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+        self.unreleased: Unreleased | None = None
 
 
 class BaseProvider(ABC):
@@ -114,6 +125,18 @@ class BaseProvider(ABC):
         """
         raise NotImplementedError(f"provider {self.name} sets reconnect_s and has no bridge")
 
+    def misstarted(self, sandbox_id: str, greeting: Mapping[str, Any]) -> HostError | None:
+        """Why a sandbox that has just started is not what it was to be, `None` where it is.
+
+        It is deleted and another one made, three in all; then this is raised.
+
+        Args:
+            sandbox_id: The sandbox.
+            greeting: What its runtime says of itself and of the place in which it finds itself: `root` is the type
+                of the file system at / and which directory of it that is, where it can tell.
+        """
+        return None
+
     async def settle(self, sandbox_id: str) -> None:  # noqa: B027
         """Wait until a sandbox that was dialled is fit for use, where a provider knows what that takes.
 
@@ -155,6 +178,30 @@ class BaseProvider(ABC):
         config, bundle = await bundled(config, mounts=self.mounts)
         with naming_exhaustion():
             runtime = await self.runtime()
+        async with AsyncExitStack() as stack:
+            yield await self._started(stack, config, bundle, runtime)
+
+    async def _started(
+        self, stack: AsyncExitStack, config: SandboxConfig, bundle: MountedBundle | None, runtime: RuntimeMount
+    ) -> Sandbox:
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                return await stack.enter_async_context(self._opened(config, bundle, runtime))
+            except _Misstarted as error:
+                if tried < _STARTS and error.unreleased is None:
+                    _LOG.warning("%s; another one is made", error.reason.message)
+                    continue
+                if error.unreleased is not None:
+                    error.reason.unreleased = error.unreleased  # type: ignore[attr-defined]
+                raise error.reason from None
+
+    @asynccontextmanager
+    async def _opened(
+        self, config: SandboxConfig, bundle: MountedBundle | None, runtime: RuntimeMount
+    ) -> AsyncIterator[Sandbox]:
+        with naming_exhaustion():
             info = await self.create(config, runtime)
         error: BaseException | None = None
         sandbox: Sandbox | None = None
@@ -216,7 +263,9 @@ class BaseProvider(ABC):
                 missed=self.missed_heartbeats,
             )
             try:
-                await connection.start(group, hello)
+                greeting = await connection.start(group, hello)
+                if (reason := self.misstarted(info.id, greeting)) is not None:
+                    raise reason if self.connects_lazily else _Misstarted(reason)
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await connection.aclose()

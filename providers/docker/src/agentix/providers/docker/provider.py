@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -54,6 +54,7 @@ from agentix.providers.docker.listing import find_sandboxes
 from agentix.providers.docker.network import set_network
 from agentix.providers.docker.pacing import Pacing
 from agentix.providers.docker.pulling import Pulls
+from agentix.providers.docker.roots import unmounted
 from agentix.providers.docker.services import Services
 from agentix.providers.docker.sweep import Sweep
 from agentix.providers.docker.trees import Volumes, bound, check_mounts, is_unseen, trees_of
@@ -263,6 +264,10 @@ class DockerProvider(BaseProvider):
         stream.follow(before)
         self._streams[sandbox_id] = stream
         return stream
+
+    def misstarted(self, sandbox_id: str, greeting: Mapping[str, Any]) -> HostError | None:
+        """Say whether a container came up without the files of its image."""
+        return unmounted(sandbox_id, greeting)
 
     async def settle(self, sandbox_id: str) -> None:
         """Wait until the sandbox's own service in a compose file is healthy, where that has a check.
