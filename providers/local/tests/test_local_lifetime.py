@@ -266,6 +266,21 @@ async def test_this_machine_passes_its_own_check(provider: LocalProvider) -> Non
     assert await provider.check() == []
 
 
+async def test_a_setting_that_keeps_nobody_from_making_sandboxes_is_no_problem(
+    provider: LocalProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentix.providers.local.preflight._setting", lambda name: "0")
+    assert await provider.check() == []
+    monkeypatch.setattr(provider, "_ready", _refuse)
+    problems = await provider.check()
+    assert "max_user_namespaces" in problems[0]
+    assert problems[-1] == "no sandbox can be made"
+
+
+def _refuse(runtime: object) -> None:
+    raise HostError("no sandbox can be made")
+
+
 def test_an_owner_is_dead_only_where_that_is_sure() -> None:
     me = Owner.this_process()
     assert not me.is_dead()

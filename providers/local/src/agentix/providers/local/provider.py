@@ -160,13 +160,13 @@ class LocalProvider(BaseProvider):
 
     async def check(self) -> list[str]:
         """What keeps sandboxes from being made on this machine, each with its remedy."""
-        problems = namespace_settings()
         try:
             runtime = await base_runtime()
             await _result_of(self._threads.submit(self._ready, runtime))
         except AgentixError as error:
-            problems.append(str(error))
-        return problems
+            # A setting explains a failure; it is none where sandboxes can be made all the same.
+            return [*namespace_settings(), str(error)]
+        return []
 
     async def orphans(self) -> tuple[SandboxInfo, ...]:
         """The sandboxes whose owner has died without deleting them."""
