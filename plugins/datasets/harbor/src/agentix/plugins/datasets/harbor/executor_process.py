@@ -213,7 +213,19 @@ async def _remove_left(sandbox: Sandbox, job: Path, env: Mapping[str, str], cwd:
             if not projects:
                 return ()
             for project in projects:
-                words = ["docker", "compose", "-p", project, "down", "-v", "--remove-orphans", "-t", "0"]
+                words = [
+                    "docker",
+                    "compose",
+                    "-p",
+                    project,
+                    "down",
+                    "-v",
+                    "--rmi",
+                    "local",
+                    "--remove-orphans",
+                    "-t",
+                    "0",
+                ]
                 await sandbox.exec(words, cwd=cwd, env=env, timeout_s=_REMOVE_S)
         return tuple(await _projects(sandbox, trials, env, cwd))
     return tuple(trials)
