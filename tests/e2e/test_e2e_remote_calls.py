@@ -73,6 +73,15 @@ def odd():
     return {"a": object()}
 
 
+def end_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def end_worker() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+
 def die() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -256,6 +265,28 @@ async def test_running_out_of_memory_ends_that_call_only(options: tuple[Any, Any
             await sandbox.remote(kit.eat)
         assert caught.value.oom and caught.value.signal == "SIGKILL"
         assert await sandbox.remote(kit.worker) == before
+
+
+async def test_what_was_killed_for_memory_before_is_not_why_another_call_ends(
+    options: tuple[Any, Any], kit: Any
+) -> None:
+    provider, wanted = options
+    if provider.name != "docker":
+        pytest.skip("only here a limit of memory is the sandbox's own on every machine")
+
+    async def killed(function: Any, message: str) -> bool:
+        with pytest.raises(WorkerExited, match=message) as caught:
+            await sandbox.remote(function)
+        return bool(caught.value.oom)
+
+    async with provider.session(SandboxConfig(**wanted, memory_mb=200)) as sandbox:
+        assert await killed(kit.eat, "no memory left")
+        assert not await killed(kit.end_worker, "SIGKILL$")
+        assert await sandbox.remote(kit.worker)
+        assert (await sandbox.exec("x=a; while :; do x=$x$x; done")).exit_code != 0
+        assert not await killed(kit.end_itself, "SIGKILL$")
+        assert not await killed(kit.end_worker, "SIGKILL$")
+        assert await killed(kit.eat, "no memory left")
 
 
 async def test_a_call_runs_as_the_sandboxs_user(options: tuple[Any, Any], kit: Any) -> None:

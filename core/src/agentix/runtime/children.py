@@ -40,26 +40,36 @@ class Children:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._room = asyncio.Semaphore(MOST)
-        self._kills = memory.oom_kills()
+        self._kills = 0
+        self._running = 0
 
     async def call(
         self, call: Invocation, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Run a function in a child and pass on what it answers; being cancelled ends the child first."""
         async with self._room:
-            child = _fork(self._worker, call, function, args, kwargs)
-            told = b""
+            if not self._running:
+                # What was killed for memory before is none of these.
+                self._kills = memory.oom_kills()
+            self._running += 1
             try:
-                told = await self._listen(call, child)
-                if told:
-                    call.finish(told)
-                await child.exited.wait()
+                await self._run(call, _fork(self._worker, call, function, args, kwargs))
             finally:
-                if not child.exited.is_set():
-                    await child.kill()
-                child.raw.close()
-            if not told:
-                call.finish(answer.EXITED + wire.encode(self._ending(child)))
+                self._running -= 1
+
+    async def _run(self, call: Invocation, child: Child) -> None:
+        told = b""
+        try:
+            told = await self._listen(call, child)
+            if told:
+                call.finish(told)
+            await child.exited.wait()
+        finally:
+            if not child.exited.is_set():
+                await child.kill()
+            child.raw.close()
+        if not told:
+            call.finish(answer.EXITED + wire.encode(self._ending(child)))
 
     async def _listen(self, call: Invocation, child: Child) -> bytes:
         """Pass on what it sends, until it answers or ends."""

@@ -54,7 +54,7 @@ class Worker(Call):
         self._over = False
         self._why = ""
         self._dropped = 0
-        self._kills = memory.oom_kills()
+        self.count_kills()
         chosen = arguments["user"] if arguments["user"] is not None else server.settings["user"]
         user = users.resolve(chosen if chosen is not None else server.settings["base_user"])
         env = environment(server.settings, arguments, user, chosen=chosen is not None)
@@ -109,6 +109,10 @@ class Worker(Call):
         if not self._flushing:
             self._flushing = True
             self.server.soon(self._flush)
+
+    def count_kills(self) -> None:
+        """Take note of what was killed for memory until now, which is not what ends this process."""
+        self._kills = memory.oom_kills()
 
     def log(self, channel: int, piece: bytes) -> None:
         """Send on what it says, unless the host has more than enough of it."""
@@ -220,6 +224,8 @@ class Worker(Call):
         elif kind == wire.CREDIT:
             invocation.taken(int.from_bytes(payload, "big"))
         elif payload:
+            if payload.startswith(answer.EXITED):
+                self.count_kills()
             invocation.finish(payload)
         else:
             raise wire.Malformed("an answer is empty")
@@ -275,6 +281,8 @@ class Invocation(Call):
         if self._worker is None:
             server.wake(self)
             return
+        if not self._worker.invocations:
+            self._worker.count_kills()
         self._worker.invocations[id] = self
         self.place = self._worker.queued
         self._worker.forward(wire.CALL, id, wire.encode(arguments))
