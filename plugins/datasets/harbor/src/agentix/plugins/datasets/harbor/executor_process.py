@@ -213,22 +213,19 @@ async def _remove_left(sandbox: Sandbox, job: Path, env: Mapping[str, str], cwd:
             if not projects:
                 return ()
             for project in projects:
-                words = [
-                    "docker",
-                    "compose",
-                    "-p",
-                    project,
-                    "down",
-                    "-v",
-                    "--rmi",
-                    "local",
-                    "--remove-orphans",
-                    "-t",
-                    "0",
-                ]
+                words = ["docker", "compose", "-p", project, "down", "-v", "--remove-orphans", "-t", "0"]
                 await sandbox.exec(words, cwd=cwd, env=env, timeout_s=_REMOVE_S)
+                await _remove_images(sandbox, project, env, cwd)
         return tuple(await _projects(sandbox, trials, env, cwd))
     return tuple(trials)
+
+
+async def _remove_images(sandbox: Sandbox, project: str, env: Mapping[str, str], cwd: Path) -> None:
+    """Those that were built for this project alone; compose finds them only by the files that it was started with."""
+    words = ["docker", "image", "ls", "-q", "--filter", f"reference={project}-*"]
+    listed = await sandbox.exec(words, cwd=cwd, env=env, timeout_s=_REMOVE_S)
+    if listed.ok and (found := listed.text.split()):
+        await sandbox.exec(["docker", "image", "rm", "-f", *found], cwd=cwd, env=env, timeout_s=_REMOVE_S)
 
 
 def _trials(job: Path) -> list[str]:
