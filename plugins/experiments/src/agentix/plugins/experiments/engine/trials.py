@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from agentix.api import Event, FailureCode, Hooks, Record, Rollout
+from agentix.api import Event, FailureCode, Hooks, Record, Rollout, RunError
 from agentix.cli.api import Breaker, ExperimentWriter, StepFailure, TrialQueue, log, reason
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.kept import kept_answer
@@ -157,7 +157,7 @@ class Trials:
         kept = await anyio.to_thread.run_sync(kept_answer, place) if trial_id in self._rescored else None
         rollout = await self._executor.run(planned, place, on_event=self._on_event, kept=kept)
         self._tell(self._hooks.call("agentix_trial_finished", trial=trial, rollout=rollout))
-        record = await self._keep(planned, rollout)
+        rollout, record = await self._keep(planned, rollout)
         if record is None:
             self._board.leave(trial_id)
             self._free()
@@ -175,21 +175,32 @@ class Trials:
         if why is not None and self._queue:
             self.stop(why.removeprefix("stopped: "))
 
-    async def _keep(self, planned: PlannedTrial, rollout: Rollout) -> Record | None:
+    async def _keep(self, planned: PlannedTrial, rollout: Rollout) -> tuple[Rollout, Record | None]:
+        """Keep a result; one that is none because of what is in it is kept as a failure of who made it."""
         try:
-            return await self._writer.trial_ended(
-                rollout,
-                self._executor.trial(planned),
-                agent=planned.agent.id or planned.agent.name,
-                case=planned.case.label,
-                case_sha256=planned.case.sha256,
-                llm_spec=None if planned.llm is None else planned.llm.name,
-            )
+            try:
+                return rollout, await self._write(planned, rollout)
+            except (OSError, RunError):
+                raise
+            except Exception as error:
+                log.exception("%s: what it gave is no result", planned.trial_id)
+                rollout = self._executor.broken(planned, error)
+                return rollout, await self._write(planned, rollout)
         except Exception as error:
             log.exception("%s: the result could not be kept", planned.trial_id)
             self._lost = True
             self.stop(f"the result of {planned.trial_id} could not be kept: {error}")
-            return None
+            return rollout, None
+
+    async def _write(self, planned: PlannedTrial, rollout: Rollout) -> Record | None:
+        return await self._writer.trial_ended(
+            rollout,
+            self._executor.trial(planned),
+            agent=planned.agent.id or planned.agent.name,
+            case=planned.case.label,
+            case_sha256=planned.case.sha256,
+            llm_spec=None if planned.llm is None else planned.llm.name,
+        )
 
     async def _look_after(self, receive: MemoryObjectReceiveStream[Ended]) -> None:
         with receive:

@@ -115,6 +115,10 @@ class Executor:
             return rollout
         return replace(rollout, trial_id=work.trial.trial_id, index=work.trial.index)
 
+    def broken(self, planned: PlannedTrial, error: Exception) -> Rollout:
+        """The result of a trial whose executor did not keep to its contract."""
+        return _broken(self.trial(planned), self.step, error)
+
     def _work(self, planned: PlannedTrial, directory: Path, *, ahead: int, on_event: OnEvent) -> TrialWork:
         parts, llm = self._parts, planned.llm
         return TrialWork(

@@ -56,6 +56,10 @@ def read_answer(
         said: The end of what it printed.
     """
     ending = _ending(exit_code, signal, timed_out=timed_out)
+    if directory.is_symlink() or not directory.is_dir():
+        # What is behind a link in its place is not what the executor was asked to write.
+        lost = ["$OUT_DIR is no directory any more"]
+        return Answer(failure=_unanswered(lost, ending, exit_code, timed_out=timed_out, said=said))
     declared = _declared(directory)
     if declared is not None:
         return Answer(failure=declared)

@@ -41,6 +41,8 @@ LOG = "executor.log"
 FAILURE_FILE = "failure.json"
 _TRAJECTORIES = ("trajectory.json", "traj.json", "agent/trajectory.json", "agent/traj.json")
 _LONGEST_TRAJECTORY = 256 << 20
+_MOST = 1 << 53
+"""More of anything is no count; every reader of JSON has whole numbers up to that."""
 _SAID = 500
 _ENDINGS: Mapping[FailureCode, Any] = {
     FailureCode.AGENT_TIMEOUT: "timeout",
@@ -93,7 +95,8 @@ async def run_command_executor(
         said = f"{failure.code}: {failure.message}"
         work.on_event(_event(work, "attempt_failed", attempt, message=said))
         notes += [*answer.notes, f"attempt {attempt} failed: {said}"]
-        out.rename(place / OUT)
+        with suppress(FileNotFoundError):
+            out.rename(place / OUT)
         await anyio.sleep(backoff(attempt))
         attempt += 1
     rollout = dataclasses.replace(
@@ -156,13 +159,13 @@ def _with_evidence(rollout: Rollout, work: TrialWork, out: Path) -> Rollout:
     usage = _usage(out / "usage.json", notes)
     for name in _TRAJECTORIES:
         path = out / name
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _LONGEST_TRAJECTORY:
+        if not _is_inside(path, out, longest=_LONGEST_TRAJECTORY):
             continue
         try:
             found = read_trajectory(path)
             rollout = dataclasses.replace(rollout, trajectory=found)
             usage = usage or summarize_trajectory(path).usage
-        except (TrajectoryError, OSError, ValueError) as error:
+        except (TrajectoryError, OSError, ValueError, RecursionError) as error:
             notes.append(f"{name} is no trajectory in the ATIF format: {error}".splitlines()[0])
         else:
             break
@@ -170,18 +173,35 @@ def _with_evidence(rollout: Rollout, work: TrialWork, out: Path) -> Rollout:
 
 
 def _usage(path: Path, notes: list[str]) -> Usage | None:
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > 1 << 20:
+    if not _is_inside(path, path.parent, longest=1 << 20):
         return None
     try:
         data = json.loads(path.read_text("utf-8"))
         known = {name: data[name] for name in Usage.__dataclass_fields__ if data.get(name) is not None}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         notes.append(f"usage.json cannot be read: {error}")
         return None
-    if any(isinstance(value, bool) or not isinstance(value, int | float) or value < 0 for value in known.values()):
-        notes.append("usage.json has a value that is no number from 0")
+    wrong = [name for name, value in known.items() if not _counts(value, whole=name != "cost_usd")]
+    if wrong:
+        notes.append(f"usage.json is not used: {', '.join(wrong)}: no number from 0, or no whole one")
         return None
     return Usage(**known)
+
+
+def _counts(value: Any, *, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= _MOST and (not whole or isinstance(value, int))
+
+
+def _is_inside(path: Path, directory: Path, *, longest: int) -> bool:
+    """Whether it is a file of the directory itself: no link leads there, not in a directory between either."""
+    try:
+        return path.resolve() == directory.parent.resolve() / directory.name / path.relative_to(directory) and (
+            path.is_file() and path.stat().st_size <= longest
+        )
+    except (OSError, RuntimeError):
+        return False
 
 
 def _attempt_dir(trial_dir: Path, attempt: int) -> Path:
@@ -192,6 +212,8 @@ def _attempt_dir(trial_dir: Path, attempt: int) -> Path:
 
 def _empty(directory: Path) -> Path:
     """The directory, new and empty; what an interrupted session left there was set aside before."""
+    if directory.is_symlink() or directory.is_file():
+        directory.unlink()
     with suppress(FileNotFoundError):
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
