@@ -193,7 +193,7 @@ def test_a_value_is_never_read_as_a_template_again(value: str, other: str) -> No
     st.binary(max_size=60), st.lists(st.sampled_from(["secret", "secretive", "tsec"]), max_size=3), st.integers(1, 9)
 )
 def test_a_secret_is_found_however_the_stream_is_cut(noise: bytes, secrets: list[str], size: int) -> None:
-    scrubber = Scrubber(secrets)
+    scrubber = Scrubber(secret.encode() for secret in secrets)
     data = noise + b"".join(secret.encode() + noise[:3] for secret in secrets)
     fed = b"".join(scrubber.feed(data[at : at + size]) for at in range(0, len(data), size)) + scrubber.flush()
     assert not any(secret.encode() in fed for secret in secrets)

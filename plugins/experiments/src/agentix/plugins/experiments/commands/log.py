@@ -19,8 +19,8 @@ _MASK = b"***"
 class Scrubber:
     """Takes known values out of a stream of bytes, also where a piece ends within one."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        found = {secret.encode("utf-8", "surrogateescape") for secret in secrets if len(secret) >= _SHORTEST}
+    def __init__(self, secrets: Iterable[bytes]) -> None:
+        found = {secret for secret in secrets if len(secret) >= _SHORTEST}
         # The longest first: one may be a part of another.
         self._secrets = sorted(found, key=len, reverse=True)
         self._waiting = b""
@@ -59,12 +59,12 @@ class CommandLog:
 
     Args:
         path: The file, which is written anew; `None` for none.
-        secrets: Values that must not be in it.
+        hidden: Values that must not be in it.
     """
 
-    def __init__(self, path: Path | None, *, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, path: Path | None, *, hidden: Iterable[bytes] = ()) -> None:
         self._path = path
-        self._scrubber = Scrubber(secrets)
+        self._scrubber = Scrubber(hidden)
         self._file: IO[bytes] | None = None
         self._room = HEAD
         self._tail: deque[bytes] = deque()

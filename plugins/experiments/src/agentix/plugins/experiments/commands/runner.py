@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -17,6 +17,7 @@ import anyio.to_thread
 from agentix.api import HostError, SandboxGone
 from agentix.plugins.experiments.commands.environment import environment
 from agentix.plugins.experiments.commands.log import CommandLog, Scrubber
+from agentix.plugins.experiments.commands.masks import Masks
 from agentix.plugins.experiments.commands.pins import CommandRefused, pinned_copy
 from agentix.plugins.experiments.commands.pool import Place, Pool
 from agentix.plugins.experiments.commands.result import CommandResult
@@ -40,10 +41,14 @@ class CommandRunner:
     Args:
         inherit_env: Whether commands see all of this machine's variables.
         host_env: Those variables; the process's own by default.
+        masks: Values that are in no log and in no result either, whoever gave them to the command.
     """
 
-    def __init__(self, *, inherit_env: bool = True, host_env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, inherit_env: bool = True, host_env: Mapping[str, str] | None = None, masks: Masks | None = None
+    ) -> None:
         self._inherit_env = inherit_env
+        self._masks = Masks() if masks is None else masks
         self._host_env = dict(os.environ if host_env is None else host_env)
         self._pool: Pool | None = None
         self._private: Path | None = None
@@ -108,14 +113,15 @@ class CommandRunner:
         )
         where = Path.cwd() if cwd is None else Path.cwd() / cwd
         limit = command.timeout_s if timeout_s is None else timeout_s
-        with CommandLog(log, secrets=secrets.values()) as kept:
+        hidden = {*_bytes(secrets.values()), *self._masks.forms()}
+        with CommandLog(log, hidden=hidden) as kept:
             try:
                 result, left = await self._run(argv, env, cwd=where, timeout_s=limit, log=kept)
             except SandboxGone as error:
                 raise HostError(f"the command {command.name}: what ran it was lost: {error.message}") from error
             except (OSError, ValueError) as error:
                 raise HostError(f"the command {command.name} cannot be started: {error}") from error
-        scrubber = Scrubber(secrets.values())
+        scrubber = Scrubber(hidden)
         return CommandResult(
             command=command.name,
             exit_code=result.exit_code,
@@ -167,6 +173,10 @@ class CommandRunner:
             shutil.rmtree(self._private, ignore_errors=True)
         if error is not None:
             raise error
+
+
+def _bytes(secrets: Iterable[str]) -> Iterator[bytes]:
+    return (secret.encode("utf-8", "surrogateescape") for secret in secrets)
 
 
 async def _stream(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import anyio
 import anyio.to_thread
 
 from agentix.api import LLM, EnvFailed, Price, Rollout, Usage
+from agentix.cli.api import log
+from agentix.plugins.experiments.commands import Masks
 from agentix.plugins.experiments.documents import LLMSpec
 
 _KEY_COMMAND_S = 60.0
@@ -39,8 +41,16 @@ class Keys:
 
     def __init__(self, *, host_env: Mapping[str, str] | None = None) -> None:
         self._host_env = os.environ if host_env is None else host_env
+        self.masks = Masks()
+        """The keys that may be in what is written: those of this machine's variables, and those looked up."""
         self._found: dict[str, str] = {}
         self._turn = anyio.Lock()
+
+    def expect(self, specs: Iterable[LLMSpec]) -> None:
+        """Keep the keys that these models have in variables out of what is written from now on."""
+        for spec in specs:
+            if spec.api_key_env is not None:
+                self.masks.add(self._host_env.get(spec.api_key_env, "").strip())
 
     async def get(self, spec: LLMSpec) -> str | None:
         """The key of a model; `None` where the model needs none.
@@ -52,7 +62,9 @@ class Keys:
             return None
         async with self._turn:
             if spec.name not in self._found:
-                self._found[spec.name] = await self._look_up(spec)
+                key = self._found[spec.name] = await self._look_up(spec)
+                if not self.masks.add(key):
+                    log.warning("llm_spec %s: its key is too short to be kept out of what is written", spec.name)
         return self._found[spec.name]
 
     def known(self, spec: LLMSpec) -> str | None:

@@ -72,6 +72,7 @@ def load_parts(request: RunRequest) -> Parts:
     submission, commands, executor, kinds = checked.submission, checked.commands, checked.executor, checked.kinds
     native, notices = checked.native, checked.notices
     keys = Keys()
+    keys.expect(submission.llm_specs.values())
     agents = Agents(commands, keys)
     problems = list(_agent_problems(submission, kinds, agents, native=native))
     provider, use = _provider(request, submission, executor, problems) if native else (None, None)

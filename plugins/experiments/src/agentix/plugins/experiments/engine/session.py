@@ -82,7 +82,8 @@ class Session:
             tasks.start_soon(self._watch_signals)
             tasks.start_soon(self._tick)
             try:
-                async with CommandRunner(inherit_env=self._parts.submission.commands.inherit_env) as runner:
+                inherit, masks = self._parts.submission.commands.inherit_env, self._parts.keys.masks
+                async with CommandRunner(inherit_env=inherit, masks=masks) as runner:
                     await self._guarded(runner)
             except Exception as error:
                 self._error = error

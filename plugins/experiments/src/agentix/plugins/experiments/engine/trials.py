@@ -206,6 +206,10 @@ class Trials:
         with receive:
             async for ended in receive:
                 record = await self._steps(ended)
+                masks = self._parts.keys.masks
+                if masks and self._parts.pipeline.per_trial:
+                    steps = self._writer.layout.trial(record.trial_id) / "steps"
+                    await anyio.to_thread.run_sync(masks.clean_files, steps)
                 try:
                     await self._writer.finish(record)
                 except Exception as error:

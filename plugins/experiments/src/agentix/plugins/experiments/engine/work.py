@@ -7,6 +7,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
+
 from agentix.api import (
     AgentUse,
     Case,
@@ -81,8 +84,13 @@ class Executor:
             on_event: Told what happens.
             kept: What is only to be scored again.
         """
+        masks = self._parts.keys.masks
+
+        def told(event: Event) -> None:
+            on_event(masks.within(event))
+
         with self._ahead as ahead:
-            work = replace(self._work(planned, directory, ahead=ahead, on_event=on_event), kept=kept)
+            work = replace(self._work(planned, directory, ahead=ahead, on_event=told), kept=kept)
             ctx = StepContext(
                 scope=Scope.PER_TRIAL,
                 run_id=self._run_id,
@@ -94,8 +102,15 @@ class Executor:
                 trial_dir=directory,
                 work=work,
             )
-            rollout = await self._execute(ctx, work)
-        return priced(rollout, work.llm)
+            try:
+                rollout = await self._execute(ctx, work)
+            finally:
+                # Whichever way it ended: what is in the directory stays there.
+                with anyio.CancelScope(shield=True):
+                    unclean = await anyio.to_thread.run_sync(masks.clean_files, directory)
+        rollout = await anyio.to_thread.run_sync(masks.within, rollout) if masks else rollout
+        notes = tuple(f"{name} holds the model's key and could not be cleaned of it" for name in unclean[:20])
+        return priced(replace(rollout, notes=(*rollout.notes, *notes)) if notes else rollout, work.llm)
 
     async def _execute(self, ctx: StepContext, work: TrialWork) -> Rollout:
         step = self.step
