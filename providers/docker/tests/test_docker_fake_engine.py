@@ -259,6 +259,19 @@ async def test_an_image_of_another_architecture_is_refused_unless_asked_for(engi
         await provider.delete(made.id)
 
 
+async def test_where_only_another_platform_is_there_and_the_pull_fails_the_error_tells_both(engine: Any) -> None:
+    async def handler(asked: Any) -> Any:
+        return Answers(500, {"message": "no such host"}) if asked.path == "/images/create" else None
+
+    engine.images["x:1"] = {**fakes.IMAGE, "Architecture": "s390x"}
+    engine.handler = handler
+    async with provider_of(engine) as provider:
+        with pytest.raises(
+            HostError, match=r"x:1 cannot be pulled \(the engine has it for linux/s390x\): .*no such host"
+        ):
+            await provider.create(SandboxConfig(image="x:1", platform="linux/riscv64"), RUNTIME)
+
+
 async def test_an_engine_of_another_architecture_is_refused(engine: Any) -> None:
     engine.version["Arch"] = "s390x"
     async with provider_of(engine) as provider:

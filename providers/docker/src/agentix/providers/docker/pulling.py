@@ -67,6 +67,7 @@ class Pulls:
         if not name or name.startswith("-") or re.search(r"\s", name):
             raise EnvFailed(f"{name!r} is no name of an image", detail="image_pull")
         policy = self._options.pull
+        found = None
         if policy != "always":
             found = await self.find(name)
             if found is not None and (platform is None or matches(found, platform)):
@@ -91,7 +92,7 @@ class Pulls:
                 hint="pull it before the run, or raise `--provider-opt pull_timeout_s=`",
             ) from error
         except EngineError as error:
-            raise _explained(name, error) from error
+            raise _explained(name, error, other=found) from error
         note = f"docker: pulled {name}: {size / 1e6:.0f} MB in {time.monotonic() - began:.0f} s"
         _LOG.info("%s", note)
         image = await self.find(name, notes=(note,))
@@ -136,16 +137,16 @@ def _login_for(name: str) -> str | None:
     return encode_header(login).decode("ascii") if login else None
 
 
-def _explained(name: str, error: EngineError) -> HostError | EnvFailed:
+def _explained(name: str, error: EngineError, *, other: Image | None) -> HostError | EnvFailed:
     if error.detail == "disk_full":
         return error
+    # Who has built an image for one platform would else look for what is wrong with a registry.
+    here = f" (the engine has it for {other.platform})" if other is not None else ""
+    message = f"the image {name} cannot be pulled{here}: {error.reason}"
     if _DENIED.search(error.reason) or error.status in (401, 403):
-        return EnvFailed(
-            f"the image {name} cannot be pulled: {error.reason}",
-            detail="image_pull",
-            hint="it does not exist, or needs `docker login` to its registry as the user who runs agentix",
-        )
+        hint = "it does not exist, or needs `docker login` to its registry as the user who runs agentix"
+        return EnvFailed(message, detail="image_pull", hint=hint)
     if _MISSING.search(error.reason) or error.status in (400, 404):
         hint = "look for a typing error in its name or tag, and whether it exists for this platform"
-        return EnvFailed(f"the image {name} cannot be pulled: {error.reason}", detail="image_pull", hint=hint)
-    return HostError(f"the image {name} cannot be pulled: {error.reason}", detail="image_pull")
+        return EnvFailed(message, detail="image_pull", hint=hint)
+    return HostError(message, detail="image_pull")
