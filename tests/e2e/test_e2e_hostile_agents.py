@@ -74,6 +74,17 @@ def test_a_planted_reward_is_worth_nothing(shop: Any, plant: str) -> None:
     assert record.get("failure_code") in (None, "VERIFIER_ERROR"), record
 
 
+def test_a_disk_that_an_agent_has_filled_is_named_where_its_tests_cannot_write(shop: Any) -> None:
+    toml = 'schema_version = "1.0"\n[environment]\nnetwork_mode = "no-network"\nstorage_mb = 64\n'
+    shop.task("full", toml=toml, test="seq 100000; echo 1 > /logs/verifier/reward.txt")
+    agent = shop.script("agent.sh", "head -c 300000000 /dev/zero > /app/big; exit 0")
+    done = shop.run("--agent", "command", "--agent-opt", f"script={agent}", "--max-attempts", "1")
+    assert done.code == 3, done.said
+    (record,) = done.records
+    assert (record["failure_code"], record["failure_detail"]) == ("VERIFIER_ERROR", "resources")
+    assert "No space left on device" in record["failure_message"]
+
+
 def test_a_full_disk_is_named_and_the_other_trials_go_on(shop: Any) -> None:
     toml = 'schema_version = "1.0"\n[environment]\nnetwork_mode = "no-network"\nstorage_mb = 64\n'
     shop.task("greedy", toml=toml, instruction="Fill the disk.\n")
@@ -108,7 +119,7 @@ def test_a_deleted_git_does_not_take_the_patch_with_it(shop: Any) -> None:
 
 
 def test_no_environment_and_no_home_of_the_host_is_visible(shop: Any) -> None:
-    shop.task("answer", test="echo 1 > /logs/verifier/reward.txt")
+    shop.task("answer", test="seq 100000; echo 1 > /logs/verifier/reward.txt")
     body = """
         { env; cat /proc/self/environ | tr '\\0' '\\n'; ls -A / /root /home; id; cat /etc/shadow; } > /app/seen.txt 2>&1
     """

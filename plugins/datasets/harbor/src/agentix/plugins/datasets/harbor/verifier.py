@@ -19,6 +19,9 @@ from agentix.plugins.datasets.harbor.template import resolve_env
 
 _OUTPUT = f"{VERIFIER_LOGS}/test-stdout.txt"
 _TAIL = 2000
+_ROOM = f"{VERIFIER_LOGS}/.room"
+_ROOM_BYTES = 1 << 14
+_MORE = "the task needs more processes, memory or space than its sandbox may have"
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 # By a shell, which runs a script without a shebang line too, and with what it prints going straight to the file.
 _COMMAND = f"(exec {TESTS}/test.sh) > {_OUTPUT} 2>&1"
@@ -59,9 +62,7 @@ class Verifier:
             except OSError as again:
                 if error.errno == again.errno and again.errno in _NO_ROOM:
                     raise VerifierError(
-                        f"no reward: the tests could not be run: {again}",
-                        detail="resources",
-                        hint="the task needs more processes, memory or space than its sandbox may have",
+                        f"no reward: the tests could not be run: {again}", detail="resources", hint=_MORE
                     ) from again
                 raise VerifierError(f"no reward: {again}", detail="reward_changed") from again
         result, files = outcome
@@ -110,12 +111,29 @@ class Verifier:
             first = await anyio.to_thread.run_sync(_first_line, self.stage.test_script)
             said += f"\n(test.sh begins with {first!r})"
         ending = f"; its output ends with:\n{said}" if said else "; it printed nothing"
-        return VerifierError(f"no reward: {what}. test.sh exited with {result.exit_code}{ending}", detail="no_reward")
+        message = f"no reward: {what}. test.sh exited with {result.exit_code}{ending}"
+        # What the tests say may be missing for the same reason.
+        full = await _full(sandbox)
+        if full is not None:
+            return VerifierError(
+                f"nothing can be written in the sandbox any more ({full}); {message}", detail="resources", hint=_MORE
+            )
+        return VerifierError(message, detail="no_reward")
 
 
 def _first_line(path: Path) -> str:
     with path.open("rb") as file:
         return file.readline(200).decode("utf-8", "replace").rstrip()
+
+
+async def _full(sandbox: Sandbox) -> str | None:
+    """Why nothing more can be written beside the reward; `None` where it can be, or for another reason cannot."""
+    try:
+        await sandbox.write_file(_ROOM, bytes(_ROOM_BYTES))
+        await sandbox.remove(_ROOM)
+    except OSError as error:
+        return error.strerror if error.errno in _NO_ROOM else None
+    return None
 
 
 async def _make_directory(sandbox: Sandbox, path: str) -> None:
