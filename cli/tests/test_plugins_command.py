@@ -129,6 +129,19 @@ def test_show_schema_and_json_are_json(run: Run) -> None:
     assert json.loads(run("show", "agent:nop", "--schema").stdout)["properties"] == {}
 
 
+def test_show_of_a_name_that_several_kinds_have_shows_all_of_them(run: Run) -> None:
+    done = run("show", "nop")
+    assert done.returncode == 0
+    assert [line.split() for line in done.stdout.splitlines() if line.startswith("  kind")] == [
+        ["kind", "agent"],
+        ["kind", "step"],
+    ]
+    for option in ("--schema", "--json"):
+        refused = run("show", "nop", option)
+        assert refused.returncode == 2
+        assert "say which: agent:nop, step:nop" in refused.stderr
+
+
 def test_show_of_a_provider_says_what_it_does_not_isolate(run: Run) -> None:
     done = run("show", "provider:local")
     assert done.returncode == 0
@@ -147,7 +160,6 @@ def test_show_of_a_broken_plugin_gives_the_cause(run: Run) -> None:
     ("name", "said"),
     [
         ("piant", "did you mean 'paint'?"),
-        ("nop", "say which: agent:nop, step:nop"),
         ("tool:nop", "no installed plugin"),
         ("agent:./mine.py", "`agentix plugins check` takes files"),
         ("acme-nope/paint", "no distribution 'acme-nope'"),

@@ -50,16 +50,22 @@ def show_plugin(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of its options.")] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Show what one plugin is, what it can do and which options it takes."""
+    """Show what one plugin is, what it can do and which options it takes.
+
+    Where a name is that of several kinds, all of them are shown; --schema and --json are for one.
+    """
     from agentix.registry import inspected
 
-    info = inspected(_find(name, kind))
+    one = schema or as_json
+    found = [inspected(info) for info in ([_find(name, kind)] if one else _find_all(name, kind))]
     if schema:
         empty = {"type": "object", "properties": {}, "additionalProperties": False}
-        typer.echo(json.dumps(info.schema or empty, indent=2))
+        typer.echo(json.dumps(found[0].schema or empty, indent=2))
+    elif as_json:
+        typer.echo(json.dumps(plain(found[0], everything=True), indent=2))
     else:
-        typer.echo(json.dumps(plain(info, everything=True), indent=2) if as_json else details(info))
-    return 1 if info.state in ("broken", "incompatible") else 0
+        typer.echo("\n\n".join(details(info) for info in found))
+    return 1 if any(info.state in ("broken", "incompatible") for info in found) else 0
 
 
 @app.command("check")
@@ -205,7 +211,20 @@ def _kind(text: str | None) -> AnyKind | None:
 
 
 def _find(name: str, kind: str | None) -> PluginInfo:
-    from agentix.errors import PluginAmbiguous, PluginNotFound
+    from agentix.errors import PluginAmbiguous
+
+    found = _find_all(name, kind)
+    if len(found) > 1:
+        raise PluginAmbiguous(
+            f"{found[0].name!r} is the name of several kinds",
+            hint=f"say which: {', '.join(f'{info.kind}:{info.name}' for info in found)}",
+        )
+    return found[0]
+
+
+def _find_all(name: str, kind: str | None) -> list[PluginInfo]:
+    """One plugin of each kind that has this name, at least one."""
+    from agentix.errors import PluginNotFound
     from agentix.registry import KINDS, find, nearest, plugins
 
     prefix, colon, rest = name.partition(":")
@@ -217,16 +236,14 @@ def _find(name: str, kind: str | None) -> PluginInfo:
             hint="`agentix plugins check` takes files and modules too",
         )
     kinds: list[AnyKind] = [k for k in KINDS if any(i.name == bare for i in plugins(k)) and chosen in (None, k)]
-    if chosen is not None or len(kinds) == 1:
-        return find(chosen or kinds[0], bare, distribution=distribution or None, where=name)
+    if chosen is not None:
+        kinds = [chosen]
     if not kinds:
         names = sorted({info.name for info in plugins()})
         meant = nearest(bare, names)
         hint = f"did you mean {meant!r}?" if meant else f"installed: {', '.join(names) or 'none'}"
         raise PluginNotFound(f"no plugin is named {bare!r}", hint=hint)
-    raise PluginAmbiguous(
-        f"{bare!r} is the name of several kinds", hint=f"say which: {', '.join(f'{k}:{bare}' for k in kinds)}"
-    )
+    return [find(found, bare, distribution=distribution or None, where=name) for found in kinds]
 
 
 def _reference(name: str, kind: str | None) -> tuple[Kind, str]:
