@@ -28,7 +28,7 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(shop: Any) -> None:
     shop.task("typo", toml='schema_version = "1.0"\n[agent]\ntimeout_secs = 60.0\n')
     done = shop.run("--agent", "oracle")
     assert done.code == 0, done.said
-    assert "agent.timeout_secs" in done.err and "agent.timeout_sec?" in done.err
+    assert "agent.timeout_secs" in done.said and "agent.timeout_sec?" in done.said
 
 
 BAD_REWARDS = {
