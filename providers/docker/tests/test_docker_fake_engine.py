@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import ByteStream, SocketAttribute
 
 from agentix.api import Capability, EnvFailed, HostError, RuntimeMount, SandboxConfig, SandboxGone, Unsupported
 from agentix.providers.docker import DockerConfig, DockerProvider
@@ -72,11 +73,42 @@ async def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_not_there(
     assert "group `docker`" in str(info.value.hint)
 
 
-async def test_what_is_no_engine_is_said_not_to_be_one(engine: Any) -> None:
+@pytest.mark.parametrize("path", ["/version", "/info"])
+@pytest.mark.parametrize("answer", [Answers(404, "nothing here"), Answers(403, {"message": "no"}), Answers(value=[1])])
+async def test_what_is_no_engine_is_said_not_to_be_one(engine: Any, path: str, answer: Any) -> None:
+    async def handler(asked: Any) -> Any:
+        return answer if asked.path == path else None
+
+    engine.handler = handler
+    async with provider_of(engine) as provider:
+        with pytest.raises(HostError, match=r"what answers at unix://.* is no container engine: .") as info:
+            await provider.list({})
+        assert "DOCKER_HOST" in str(info.value.hint)
+        assert len(await provider.check()) == 1
+
+
+async def test_what_speaks_of_no_api_is_no_engine(engine: Any) -> None:
     engine.version = {"hello": "world"}
     async with provider_of(engine) as provider:
         with pytest.raises(HostError, match="no container engine"):
             await provider.list({})
+
+
+async def test_a_web_server_is_no_engine() -> None:
+    async def serve(stream: ByteStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, serve)
+        url = f"tcp://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
+        async with DockerProvider(DockerConfig(host=url)) as provider:
+            with pytest.raises(
+                HostError, match=rf"what answers at {url} is no container engine: /version gives no JSON"
+            ):
+                await provider.list({})
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("path", ["/_ping", "/version", "/info"])
@@ -343,9 +375,9 @@ async def test_a_removal_that_hangs_is_given_up_and_reported(engine: Any, monkey
         return RUNTIME
 
     monkeypatch.setattr(DockerProvider, "runtime", runtime)
-    async with provider_of(engine) as provider:
+    async with provider_of(engine, reconnect_s=0) as provider:
         began = anyio.current_time()
-        with pytest.raises(SandboxGone, match="could not be had again") as info:
+        with pytest.raises(SandboxGone, match="not answered") as info:
             async with provider.session(SandboxConfig(image="x:1")):
                 pass
         assert anyio.current_time() - began < 5

@@ -113,11 +113,24 @@ class Engine:
         async with self._asking:
             if self._facts is None:
                 ping = await self._first("/_ping", "say that it is there", ok=(404,))
-                version = (await self._first("/version", "tell its version")).json()
+                version = await self._about("/version", "tell its version")
                 api = _agreed(version, self.endpoint)
-                info = (await self._first(f"/v{api}/info", "describe itself")).json()
+                info = await self._about(f"/v{api}/info", "describe itself")
                 self._facts = _facts(api, version, info, builder=ping.headers.get("builder-version", ""))
         return self._facts
+
+    async def _about(self, path: str, doing: str) -> dict[str, Any]:
+        try:
+            said = (await self._first(path, doing)).json()
+        except EngineError as error:
+            if error.status >= 500:
+                raise
+            raise _no_engine(self.endpoint, f"it {error.message.removeprefix('the engine ')}") from error
+        except ValueError as error:
+            raise _no_engine(self.endpoint, f"{path} gives no JSON") from error
+        if not isinstance(said, dict):
+            raise _no_engine(self.endpoint, f"{path} gives no object")
+        return said
 
     async def _first(self, path: str, doing: str, *, ok: tuple[int, ...] = ()) -> Answer:
         return await self.call("GET", path, doing=doing, versioned=False, within_s=FIRST_S, ok=ok)
@@ -313,12 +326,19 @@ def _error(answer: Answer, doing: str) -> EngineError:
     return EngineError(answer.status, str(message), doing=doing, retry_after=answer.headers.get("retry-after"))
 
 
+def _no_engine(endpoint: Endpoint, reason: str) -> EngineAbsent:
+    return EngineAbsent(
+        f"what answers at {endpoint.url} is no container engine: {reason}",
+        hint="check that address: `--provider-opt host=`, DOCKER_HOST or the docker context",
+    )
+
+
 def _agreed(version: Mapping[str, Any], endpoint: Endpoint) -> str:
     try:
         newest = _numbers(version["ApiVersion"])
         oldest = _numbers(version.get("MinAPIVersion") or "1.0")
     except (KeyError, TypeError, ValueError) as error:
-        raise EngineAbsent(f"what answers at {endpoint.url} is no container engine") from error
+        raise _no_engine(endpoint, "it names no version of the API") from error
     if newest < OLDEST or oldest > NEWEST:
         raise EngineAbsent(
             f"the container engine {version.get('Version')} at {endpoint.url} speaks API {version['ApiVersion']}, "
