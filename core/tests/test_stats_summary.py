@@ -68,8 +68,24 @@ def test_unknown_tokens_and_cost_are_not_zero():
 
 def test_repeated_instances_have_best_worst_and_mean():
     records = [Record(trial_id=f"t{n}", case="c", index=n + 1, reward=r) for n, r in enumerate([0.0, 0.5, 1.0])]
-    spread = Summary.of(records).to_data()["instances"]
-    assert spread == {"c": {"n": 3, "mean": 0.5, "best": 1.0, "worst": 0.0}}
+    (spread,) = Summary.of(records).to_data()["instances"]
+    assert spread == {"instance": "c", "agent": "", "llm_spec": None, "n": 3, "mean": 0.5, "best": 1.0, "worst": 0.0}
+
+
+def test_several_agents_on_one_instance_are_no_repetition():
+    def one(agent, llm_spec, index, reward):
+        return Record(
+            trial_id=f"{agent}{llm_spec}{index}", case="c", agent=agent, llm_spec=llm_spec, index=index, reward=reward
+        )
+
+    once = [one("oracle", None, 1, 1.0), one("nop", None, 1, 0.0), one("nop", "small", 1, 0.5)]
+    assert Summary.of(once).to_data()["instances"] == []
+    rows = Summary.of([*once, one("nop", "small", 2, 0.0)]).to_data()["instances"]
+    assert [(row["agent"], row["llm_spec"], row["best"], row["worst"]) for row in rows] == [
+        ("nop", None, 0.0, 0.0),
+        ("nop", "small", 0.5, 0.0),
+        ("oracle", None, 1.0, 1.0),
+    ]
 
 
 def test_an_agent_failure_pulls_an_instances_mean_and_an_infrastructure_failure_does_not():
@@ -78,7 +94,7 @@ def test_an_agent_failure_pulls_an_instances_mean_and_an_infrastructure_failure_
         Record(trial_id="b", case="c", failure_code=FailureCode.AGENT_FAILED),
         Record(trial_id="d", case="c", failure_code=FailureCode.HOST_ERROR),
     ]
-    assert Summary.of(records).instances["c"].mean == pytest.approx(0.5)
+    assert Summary.of(records).instances["c", "", None].mean == pytest.approx(0.5)
 
 
 def test_every_term_of_a_summary_is_defined():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from agentix.cli.board import Board
 from agentix.records import Record
-from agentix.stats import Summary
+from agentix.stats import Spread, Summary
 
 _REASON = 240
 
@@ -120,17 +120,27 @@ def totals(summary: Summary) -> list[str]:
         lines.append(
             "without a reward: " + ", ".join(f"{code} {n}" for code, n in sorted(summary.by_code.items(), key=str))
         )
-    repeated = {case: spread for case, spread in summary.instances.items() if spread.n > 1}
-    if repeated:
-        best = sum(spread.best for spread in repeated.values()) / len(repeated)
-        worst = sum(spread.worst for spread in repeated.values()) / len(repeated)
-        lines.append(
-            f"{len(repeated)} instances ran repeatedly: mean of the best {number(best)}, of the worst {number(worst)}"
-        )
+    lines += _repeated(summary)
     tokens = _known(summary.tokens.sum, summary.tokens.unknown, "{:,.0f}")
     cost = _known(summary.cost_usd.sum, summary.cost_usd.unknown, "${:.4f}")
     lines.append(f"trials took {seconds(summary.seconds.sum)} in all · tokens {tokens} · cost {cost}")
     return lines
+
+
+def _repeated(summary: Summary) -> Iterator[str]:
+    """How far the trials of one instance lie apart, for each agent with its model."""
+    rows: dict[tuple[str, str | None], list[Spread]] = {}
+    for (_, agent, llm_spec), spread in summary.instances.items():
+        rows.setdefault((agent, llm_spec), []).extend([spread] if spread.n > 1 else [])
+    for (agent, llm_spec), spreads in rows.items():
+        if spreads:
+            best = sum(spread.best for spread in spreads) / len(spreads)
+            worst = sum(spread.worst for spread in spreads) / len(spreads)
+            who = "" if len(rows) == 1 else f"{agent}: " if llm_spec is None else f"{agent} with {llm_spec}: "
+            yield (
+                f"{who}{plural(len(spreads), 'instance')} ran repeatedly: "
+                f"mean of the best {number(best)}, of the worst {number(worst)}"
+            )
 
 
 def _known(value: float | None, unknown: int, form: str) -> str:

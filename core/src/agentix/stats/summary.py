@@ -47,7 +47,7 @@ class Known:
 
 @dataclass
 class Spread:
-    """The rewards of one instance's trials; an agent failure counts as 0."""
+    """The rewards of one instance's trials with one agent and model; an agent failure counts as 0."""
 
     n: int = 0
     total: float = 0.0
@@ -86,7 +86,8 @@ class Summary:
     """Sum of the trials' durations."""
     tokens: Known = field(default_factory=Known)
     cost_usd: Known = field(default_factory=Known)
-    instances: dict[str, Spread] = field(default_factory=dict)
+    instances: dict[tuple[str, str, str | None], Spread] = field(default_factory=dict)
+    """By instance, agent and model: what several agents do on one instance is not the spread of any of them."""
 
     @classmethod
     def of(cls, records: Iterable[Record], *, planned: int | None = None) -> Summary:
@@ -116,7 +117,8 @@ class Summary:
             self.by_code[record.failure_code] += 1
         self.reward_sum += record.reward or 0.0
         if kind != "infra_failure":
-            self.instances.setdefault(record.case, Spread()).add(record.reward or 0.0)
+            key = (record.case, record.agent, record.llm_spec)
+            self.instances.setdefault(key, Spread()).add(record.reward or 0.0)
         self.step_failures += len(record.step_failures)
         self.attempts += record.attempts
         self.seconds.add(record.seconds)
@@ -203,10 +205,20 @@ class Summary:
             "tokens_unknown": self.tokens.unknown,
             "cost_usd": self.cost_usd.sum,
             "cost_unknown": self.cost_usd.unknown,
-            "instances": {
-                case: {"n": s.n, "mean": s.mean, "best": s.best, "worst": s.worst}
-                for case, s in sorted(self.instances.items())
-            }
+            "instances": [
+                {
+                    "instance": case,
+                    "agent": agent,
+                    "llm_spec": llm_spec,
+                    "n": s.n,
+                    "mean": s.mean,
+                    "best": s.best,
+                    "worst": s.worst,
+                }
+                for (case, agent, llm_spec), s in sorted(
+                    self.instances.items(), key=lambda item: (*item[0][:2], str(item[0][2]))
+                )
+            ]
             if repeated
-            else {},
+            else [],
         }
