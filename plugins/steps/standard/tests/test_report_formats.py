@@ -144,21 +144,45 @@ async def test_hostile_names_stay_text_in_every_format(write_run, context):
     assert json.loads(await written(context, format="json"))["rows"][0]["agent"] == HOSTILE
 
 
-@pytest.mark.parametrize(("format", "size"), [("md", 2), ("json", 2), ("csv", 5)])
-async def test_appending_adds_each_run_once(run_dir, context, tmp_path, format, size):
+@pytest.mark.parametrize("format", ["md", "json", "csv"])
+async def test_appending_has_each_run_once_as_its_last_report_says(run_dir, context, tmp_path, format):
     dest = str(tmp_path / f"all.{format}")
-    first = await written(context, dest=dest, append=True)
-    assert await written(context, dest=dest, append=True) == first
+    inputs = ReportInputs(dest=dest, append=True)
+    alone = await written(context, dest=dest, append=True)
+    assert await written(context, dest=dest, append=True) == alone
+    await Report().run(context(Scope.PER_EXPERIMENT, run_id="weekly"), inputs)
+    both = (tmp_path / f"all.{format}").read_bytes().decode()
+    assert both.startswith(alone)
+    # A later step fails: the run has another report, and not a second one.
     (run_dir / "results.jsonl").write_bytes(trial(1, 0.0, llm_spec="opus").to_line() + trial(5, 0.0).to_line())
-    second = await written(context, dest=dest, append=True)
-    assert second.startswith(first) and len(second) > len(first)
+    last = await written(context, incomplete="ship: no", dest=dest, append=True)
     if format == "json":
-        assert [json.loads(line)["total"]["mean_reward"] for line in second.splitlines()] == [0.625, 0.0]
+        said = [json.loads(line) for line in last.splitlines()]
+        assert [(line["run_id"], line["total"]["mean_reward"]) for line in said] == [
+            ("nightly", 0.0),
+            ("weekly", 0.625),
+        ]
+        assert [line["incomplete"] for line in said] == ["ship: no", None]
     elif format == "csv":
-        rows = list(csv.DictReader(second.splitlines()))
-        assert [row["measured"] for row in rows] == ["2", "1", "1", "0", "1"] and len(rows) == size
+        rows = list(csv.DictReader(last.splitlines()))
+        assert {row["run_id"] for row in rows[:2]} == {"weekly"}
+        assert [row["mean_reward"] for row in rows if row["run_id"] == "nightly" and row["mean_reward"]] == ["0.0"] * 2
     else:
-        assert second.count("# spring") == size
+        assert last.count("# spring · nightly") == last.count("# spring · weekly") == 1
+        assert last.count("did not complete") == 1
+        assert last.index("did not complete") < last.index("# spring · weekly")
+
+
+async def test_appending_leaves_what_others_have_written(run_dir, context, tmp_path):
+    (tmp_path / "notes.md").write_text("# Notes\n\nours")
+    await written(context, dest=str(tmp_path / "notes.md"), append=True)
+    with (tmp_path / "notes.md").open("a") as file:
+        file.write("\nbelow\n")
+    text = await written(context, incomplete="ship: no", dest=str(tmp_path / "notes.md"), append=True)
+    assert text.startswith("# Notes\n\nours\n\n<!-- run nightly") and text.endswith("-->\n\nbelow\n")
+    (tmp_path / "all.jsonl").write_text('not json\n["nor a report"]')
+    lines = (await written(context, dest=str(tmp_path / "all.jsonl"), append=True)).splitlines()
+    assert lines[:2] == ["not json", '["nor a report"]'] and len(lines) == 3
 
 
 async def test_appending_to_another_table_is_refused_and_changes_nothing(run_dir, context, tmp_path):

@@ -26,6 +26,7 @@ def as_csv(facts: Facts) -> str:
 COLUMNS: tuple[str, ...] = (
     "experiment",
     "run_id",
+    "created_at",
     "agent",
     "llm_spec",
     "planned",
@@ -61,6 +62,7 @@ def _row(facts: Facts, row: AgentNumbers) -> dict[str, Any]:
     return {
         "experiment": facts.experiment,
         "run_id": facts.run_id,
+        "created_at": facts.created_at,
         "agent": row.agent,
         "llm_spec": row.llm_spec,
         "planned": summary.n + summary.unrun,

@@ -18,6 +18,7 @@ def as_json(facts: Facts, *, lines: bool = False) -> str:
         "schema_version": 1,
         "run_id": facts.run_id,
         "experiment": facts.experiment,
+        "created_at": facts.created_at,
         "incomplete": facts.incomplete,
         **facts.numbers.to_data(pass_at=facts.pass_at),
         "unmeasured": {

@@ -37,6 +37,8 @@ class Facts:
 
     run_id: str
     experiment: str
+    created_at: str
+    """When the run was started for the first time."""
     incomplete: str | None
     numbers: RunNumbers
     pass_at: float | None = None
@@ -81,6 +83,7 @@ def gather(ctx: StepContext, *, pass_at: float | None = None) -> Facts:
     return Facts(
         run_id=ctx.run_id,
         experiment=ctx.experiment or str(manifest.get("experiment") or ""),
+        created_at=str(manifest.get("created_at") or ""),
         incomplete=ctx.incomplete,
         numbers=numbers,
         pass_at=pass_at,

@@ -14,7 +14,7 @@ from agentix.plugins.steps.standard.report.as_html import as_html
 from agentix.plugins.steps.standard.report.as_json import as_json
 from agentix.plugins.steps.standard.report.as_markdown import as_markdown
 from agentix.plugins.steps.standard.report.facts import Facts, gather
-from agentix.plugins.steps.standard.report.writing import append_csv, append_text, replace, target
+from agentix.plugins.steps.standard.report.writing import append_csv, append_line, append_section, replace, target
 
 Format = Literal["md", "json", "csv", "html"]
 
@@ -34,7 +34,7 @@ class ReportInputs(BaseModel):
     pass_at: float | None = Field(default=None, allow_inf_nan=False)
     """Count the trials that have at least this reward."""
     append: bool = False
-    """Add to what the file holds instead of replacing it: a section, a JSON line, or rows. Not twice the same."""
+    """Add to what the file holds instead of replacing it: a section, a JSON line, or rows, once for each run."""
 
     @property
     def kind(self) -> Format:
@@ -78,9 +78,9 @@ def _write(ctx: StepContext, inputs: ReportInputs) -> Path:
     elif inputs.kind == "csv":
         append_csv(path, as_csv(facts))
     elif inputs.kind == "json":
-        append_text(path, as_json(facts, lines=True), between="")
+        append_line(path, as_json(facts, lines=True))
     else:
-        append_text(path, as_markdown(facts), between="\n")
+        append_section(path, as_markdown(facts), run=f"{facts.run_id} {facts.created_at}".strip())
     return path
 
 

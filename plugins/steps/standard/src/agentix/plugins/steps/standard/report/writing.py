@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import fcntl
 import io
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
+
+RUN_KEYS = ("experiment", "run_id", "created_at")
+"""What tells a run from every other one."""
 
 _TAKEN = frozenset(
     {
@@ -56,37 +60,78 @@ def replace(path: Path, text: str) -> None:
             temp.unlink()
 
 
-def append_text(path: Path, text: str, *, between: str) -> None:
-    """Add a text at the end, unless the file holds it already; several runs may do so at once."""
-    with _locked(path) as file:
-        before = file.read()
-        if text not in before:
-            file.write(_end_of(before) + (between if before else "") + text)
+def append_section(path: Path, text: str, *, run: str) -> None:
+    """Add a section of Markdown, or put it in the place of the one that the same run has; several runs may at once."""
+    begin, end = f"<!-- run {run} -->\n", f"<!-- end of run {run} -->\n"
+    section = begin + text + end
+    with _locked(path) as there:
+        head, found, rest = there.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if found and closed:
+            replace(path, head + section + tail)
+        else:
+            replace(path, there + _end_of(there) + ("\n" if there else "") + section)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line of JSON, or put it in the place of the one that the same run has."""
+    run = _run_of(line)
+    with _locked(path) as there:
+        lines = [*there.splitlines(keepends=True)]
+        places = [number for number, old in enumerate(lines) if _run_of(old) == run]
+        if places:
+            lines[places[0]] = line
+            kept = [old for number, old in enumerate(lines) if number not in places[1:]]
+            replace(path, "".join(kept))
+        else:
+            replace(path, there + _end_of(there) + line)
 
 
 def append_csv(path: Path, table: str) -> None:
-    """Add the rows of a table to one with the same header, without those that it has already.
+    """Add the rows of a table to one with the same header, instead of those that the same run has.
 
     Raises:
         ValueError: The file has other columns.
     """
     names, *rows = csv.reader(io.StringIO(table, newline=""))
-    with _locked(path) as file:
-        there = file.read()
+    run = [names.index(name) for name in RUN_KEYS]
+    runs = {tuple(row[place] for place in run) for row in rows}
+    with _locked(path) as there:
         before = list(csv.reader(io.StringIO(there, newline="")))
         if before and before[0] != names:
             raise ValueError(f"{path} is a table with other columns; append to another file")
-        file.write(_end_of(there))
-        csv.writer(file).writerows([*([] if before else [names]), *(row for row in rows if row not in before)])
+        others = [row for row in before[1:] if len(row) != len(names) or tuple(row[p] for p in run) not in runs]
+        out = io.StringIO()
+        csv.writer(out).writerows([names, *others, *rows])
+        replace(path, out.getvalue())
+
+
+def _run_of(line: str) -> tuple[object, ...] | None:
+    try:
+        data = json.loads(line)
+    except ValueError:
+        return None
+    return tuple(data.get(name) for name in RUN_KEYS) if isinstance(data, dict) else None
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[TextIO]:
+def _locked(path: Path) -> Iterator[str]:
+    """The text of a file that nobody else appends to meanwhile; each takes the place of the one before it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf-8", newline="") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        yield file
+    while True:
+        with path.open("a+", encoding="utf-8", newline="") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_at(file, path):
+                continue
+            file.seek(0)
+            yield file.read()
+            return
+
+
+def _is_at(file: TextIO, path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    return False
 
 
 def _end_of(text: str) -> str:
