@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from agentix.api import RunChanged, RunError, RunLocked, UsageError
-from agentix.cli.api import ExperimentWriter, parse_retry
+from agentix.cli.api import ExperimentWriter, exit_codes, parse_retry
 from agentix.plugins.experiments.documents import ExperimentError
 
 KEYS = [
@@ -261,3 +261,19 @@ def test_failures_of_one_cause_in_the_last_trials_stop_nothing(lab) -> None:
     lab.script(every=[{"code": "HOST_ERROR"}])
     assert lab.run(lab.file("matrix: {agents: [someone, other, third], trials: 1}\n"), cases=("a",), stop_after=3) == 3
     assert lab.manifest()["incomplete"] is None
+
+
+def test_one_case_under_two_names_counts_as_two(lab):
+    lab.script(other_oracle_1=[{"reward": 0.0}])
+    file = lab.file("cases: [{path: cases/a}, {path: cases/a, id: other}]\nmatrix: {agents: [oracle]}\n")
+    assert lab.run(file) == exit_codes.OK
+    assert {r.trial_id: r.case for r in lab.records().values()} == {
+        "a-oracle-1": "cases/a",
+        "other-oracle-1": "cases/a (other)",
+    }
+    assert "repeatedly" not in lab.cli("run", str(file), "--id", "r", "--executor", lab.executor).stdout
+    cases = json.loads(lab.cli("status", "r", "--json").stdout)["cases"]
+    assert {label: (count["done"], count["of"]) for label, count in cases.items()} == {
+        "cases/a": (1, 1),
+        "cases/a (other)": (1, 1),
+    }

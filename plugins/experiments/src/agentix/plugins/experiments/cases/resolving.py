@@ -210,6 +210,7 @@ async def _fetch_all(
 
 async def _fix_all(state: _Resolving, snapshots: Path, work: Path, *, say: Callable[[str], None]) -> tuple[Case, ...]:
     found = [one for entry in sorted(state.found) for one in state.found[entry]]
+    _tell_apart(found)
     fixed: list[Case | None] = [None] * len(found)
     remarks: dict[int, tuple[str, ...]] = {}
     failed: HostError | None = None
@@ -252,6 +253,15 @@ async def _fix_all(state: _Resolving, snapshots: Path, work: Path, *, say: Calla
         for remark in remarks.get(number, ()):
             say(f"case {case.label}: {remark}")
     return tuple(case for case in fixed if case is not None)
+
+
+def _tell_apart(found: list[_Found]) -> None:
+    """Records and numbers know a case by its label, so one that is there twice is followed by the case's name."""
+    taken: set[str] = set()
+    for one in found:
+        if one.case.label in taken:
+            one.case = replace(one.case, label=f"{one.case.label} ({one.case.name})")
+        taken.add(one.case.label)
 
 
 def _remarks(case: Case, place: Path) -> Iterator[str]:
