@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from agentix.cli.api import exit_codes
+
 COMMANDS = """
 ---
 kind: Commands
@@ -148,3 +150,26 @@ def test_show_tells_of_a_trial_what_its_steps_found(lab, capsys: pytest.CaptureF
     assert "  step       refuse failed: not good" in capsys.readouterr().out.splitlines()
     assert main("agentix", ["show", str(lab.path())]) == 0
     assert "lab: someone on 2 cases through" in capsys.readouterr().out
+
+
+def test_that_steps_failed_after_trials_is_said_at_the_end_with_the_exit_code(lab):
+    file = lab.file("""
+    matrix: {agents: [oracle], trials: 1}
+    pipeline: {per_trial: [{uses: guard, with: {max_reward: 0.5}}]}
+    """)
+    done = lab.cli("run", str(file), "--id", "r", "--executor", lab.executor)
+    assert done.returncode == exit_codes.FAILED
+    assert "2 steps failed after a trial: agentix status runs/r --failures" in done.stdout
+    assert "a-oracle-1: reward 1.0; step guard: reward 1, want <= 0.5" in lab.cli("status", "r", "--failures").stdout
+
+
+def test_agents_that_ran_once_on_a_case_did_not_run_repeatedly(lab):
+    lab.script(a_nop_1=[{"reward": 0.0}])
+    file = lab.file("matrix: {agents: [oracle, nop]}")
+    once = lab.cli("run", str(file), "--id", "r", "--executor", lab.executor)
+    assert once.returncode == exit_codes.OK and "repeatedly" not in once.stdout
+    lab.script(a_twice_2=[{"reward": 0.0}])
+    file = lab.file("matrix: {agents: [oracle, {name: nop, id: twice, trials: 2}]}")
+    again = lab.cli("run", str(file), "--id", "s", "--executor", lab.executor)
+    assert "twice: 2 instances ran repeatedly: mean of the best 1.0, of the worst 0.5\n" in again.stdout
+    assert "oracle: " not in again.stdout

@@ -136,3 +136,20 @@ def test_a_gate_that_cannot_look_is_an_error_with_a_report_and_no_verdict(lab, a
     report = (lab.path() / "report.md").read_text()
     assert "**This run did not complete.**" in report and "the disk is full" in report and "CASE" not in report
     assert not (lab.root / "runs" / "gate-cache.json").exists()
+
+
+def test_a_case_that_is_left_out_is_told_at_the_end_and_by_status(lab):
+    file = lab.file("""
+    kind: Commands
+    check: {script: 'echo "too easy"; test "$CASE_NAME" != a'}
+    ---
+    matrix: {agents: [oracle]}
+    pipeline: {per_case: [{uses: check, on_failure: skip}]}
+    """)
+    done = lab.cli("run", str(file), "--id", "r", "--executor", lab.executor)
+    assert done.returncode == exit_codes.OK
+    assert "1 case left out, which the gate let not pass: cases/a" in done.stdout
+    said = lab.cli("status", "r").stdout
+    assert "not let pass by the gate: case cases/a: check: " in said and "too easy" in said
+    assert json.loads(lab.cli("status", "r", "--json").stdout)["left_out"].keys() == {"cases/a"}
+    assert "left out" not in lab.cli("status", "r", "--case", "b").stdout

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentix.api import load_run
-from agentix.cli.api import ExperimentManifest, Output, Summary, exit_codes, missing, number, totals
+from agentix.cli.api import ExperimentManifest, Output, Summary, exit_codes, missing, number, plural, totals
 from agentix.plugins.experiments.engine.flow import Outcome
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.progress import Board
@@ -32,6 +33,11 @@ class Ending:
     allow_failures: bool = False
     elapsed_s: float = 0.0
     resume_with: str = ""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Cases that the gate let not pass, where the run went on without them."""
+        return () if self.manifest is None or self.stopped else tuple(self.manifest.rejected)
 
     @property
     def below(self) -> bool:
@@ -97,11 +103,16 @@ def _verdict(ending: Ending) -> list[str]:
     elif ending.stopped:
         lines.append(f"This run did not complete: {ending.stopped}")
     lines += [f"step failed: {step}" for step in ending.failed_steps if step != ending.stopped]
+    if ending.summary.step_failures:
+        failures = plural(ending.summary.step_failures, "step")
+        lines.append(f"{failures} failed after a trial: agentix status {ending.path} --failures")
+    if ending.left_out:
+        cases = _shortened(ending.left_out)
+        lines.append(f"{plural(len(ending.left_out), 'case')} left out, which the gate let not pass: {cases}")
     if ending.unrun:
-        more = f" and {len(ending.unrun) - _LISTED} more" if len(ending.unrun) > _LISTED else ""
         lines.append(
             f"expected {ending.summary.n + ending.summary.unrun} results, have {ending.summary.n}; without a result: "
-            f"{', '.join(ending.unrun[:_LISTED])}{more}"
+            f"{_shortened(ending.unrun)}"
         )
     if ending.unrun or ending.stopped:
         lines.append(f"  resume with: {ending.resume_with}")
@@ -110,6 +121,11 @@ def _verdict(ending: Ending) -> list[str]:
     if ending.below:
         lines.append(f"the mean reward is {number(ending.summary.mean_reward)}, below {ending.fail_under:g}")
     return lines
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
 
 
 def _print_json(ending: Ending) -> None:
@@ -123,6 +139,7 @@ def _print_json(ending: Ending) -> None:
         "unrun": list(ending.unrun),
         "unreleased": list(ending.unreleased),
         "failed_steps": list(ending.failed_steps),
+        "left_out": list(ending.left_out),
         "elapsed_s": round(ending.elapsed_s, 3),
         "summary": ending.summary.to_data(),
     }

@@ -35,6 +35,8 @@ class Status:
     mixed: tuple[str, ...] = ()
     ended: tuple[Mapping[str, Any], ...] = field(default=())
     incomplete: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Cases that the gate let not pass, and why."""
 
 
 def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
@@ -88,6 +90,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         mixed=() if manifest is None else manifest.mixed,
         ended=tuple(data.get("ended") or ()),
         incomplete=data.get("incomplete"),
+        left_out={k: v for k, v in (data.get("rejected") or {}).items() if case is None or case in k},
     )
 
 
@@ -121,6 +124,8 @@ def print_status(
         output.line(f"mixed: {change}")
     if status.incomplete:
         output.line(f"did not complete: {status.incomplete}")
+    for label, why in status.left_out.items():
+        output.line(f"not let pass by the gate: case {label}: {why}")
     for end in status.ended:
         if not end.get("ok"):
             output.line(f"step {end.get('step')}: {end.get('message')}")
@@ -199,6 +204,7 @@ def to_data(status: Status, *, pass_at: float | None = None, failures: bool = Fa
         "state": status.state,
         "planned": status.planned,
         "incomplete": status.incomplete,
+        "left_out": dict(status.left_out),
         "mixed": list(status.mixed),
         "ended": [dict(end) for end in status.ended],
         "cases": {label: {key: count[key] for key in _COUNTS} for label, count in status.cases.items()},
