@@ -82,7 +82,7 @@ def compare_runs(a: Run, b: Run, *, row_a: str | None = None, row_b: str | None 
 def setup_changes(a: Run, b: Run) -> Iterator[str]:
     """What is different in what the runs were asked to do, a line each."""
     yield from _changes(a.manifest, b.manifest)
-    for run, name in ((a, "a"), (b, "b")):
+    for run, name in ((a, "A"), (b, "B")):
         for change in () if run.manifest is None else run.manifest.mixed:
             yield f"{name} is mixed: {change}"
 

@@ -66,7 +66,7 @@ def _lines(found: RunComparison, *, everything: bool) -> Iterator[str]:
     infra = found.unmeasured or {}
     if any(infra.values()):
         yield f"left out, failed for a reason that is not the agent's: {infra['a']} in A, {infra['b']} in B"
-    yield "setup: " + ("the same" if not found.changes else "")
+    yield "setup:" if found.changes else "setup: the same"
     yield from (f"  {change}" for change in found.changes)
 
 
