@@ -333,6 +333,41 @@ async def test_as_pid_1_it_catches_what_is_another_process_all_the_time() -> Non
             assert await settled(mark) == []
 
 
+class OwnDevices(HostProcessProvider):
+    """The server as PID 1 with devices of its own, as it is in a container."""
+
+    async def runtime(self) -> RuntimeMount:
+        plain = await super().runtime()
+        script = (
+            'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9 && exec "$@"'
+        )
+        prefix = (
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--kill-child=SIGKILL",
+            "sh",
+            "-c",
+            script,
+            "sh",
+        )
+        return RuntimeMount(path=plain.path, digest="", argv=(*prefix, *plain.argv))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a namespace of mounts")
+@pytest.mark.parametrize("instead", ["mkfifo -m 666 /dev/null", "echo text > /dev/null", "mkdir /dev/null", "true"])
+async def test_whatever_stands_in_for_the_null_device_commands_start_and_read_nothing(instead: str) -> None:
+    async with OwnDevices().session(SandboxConfig()) as sandbox:
+        await sandbox.exec(f"rm /dev/null; {instead}")
+        with anyio.fail_after(10):
+            assert (await sandbox.exec("cat; echo on")).stdout == b"on\n"
+            async with sandbox.stream("read line") as other:
+                assert (await sandbox.exec("cat; echo on")).stdout == b"on\n"
+                await other.close_input()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
 async def test_as_pid_1_it_cannot_be_ended_from_inside() -> None:
     async with OwnPidNamespace().session(SandboxConfig()) as sandbox:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 DEFAULTED = (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGCHLD)
 """Signals that Python or the server ignores; a command shall not."""
 
+_KIND, _DEVICE = 0o170000, 0o020000
 _BUSY_RETRIES, _BUSY_S = 20, 0.005
 
 
@@ -60,11 +61,21 @@ def spawn(command: dict[str, Any], descriptors: Sequence[int], *, patient: bool 
 def open_nothing() -> int:
     """A descriptor that gives no input."""
     try:
-        return posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
+        # What a command has put in its place may be a pipe, on which opening would wait for a writer.
+        nothing = posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
     except OSError:
-        empty, closed = posix.pipe2(posix.O_CLOEXEC)
-        posix.close(closed)
-        return empty
+        return _open_empty()
+    if posix.fstat(nothing).st_mode & _KIND != _DEVICE:
+        posix.close(nothing)
+        return _open_empty()
+    posix.set_blocking(nothing, True)
+    return nothing
+
+
+def _open_empty() -> int:
+    empty, closed = posix.pipe2(posix.O_CLOEXEC)
+    posix.close(closed)
+    return empty
 
 
 def first(programs: list[bytes], start: Callable[[bytes], int], *, patient: bool = True) -> tuple[int, int]:

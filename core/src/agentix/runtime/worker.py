@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 
-from agentix.runtime import answer, wire
+from agentix.runtime import answer, spawning, wire
 from agentix.runtime.children import Children
 from agentix.runtime.invocation import Invocation
 from agentix.runtime.loading import prepare
@@ -204,7 +204,7 @@ async def _serve(raw: socket.socket) -> None:
 def main() -> None:
     """Serve until the server hangs up."""
     raw = socket.socket(fileno=fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3))
-    nothing = os.open("/dev/null", os.O_RDONLY)
+    nothing = spawning.open_nothing()
     os.dup2(nothing, 0)
     os.close(nothing)
     for stream in (sys.stdout, sys.stderr):
