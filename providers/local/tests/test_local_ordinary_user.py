@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import site
 import subprocess
 import sys
@@ -21,6 +22,7 @@ for folder in {sites!r}:
 import anyio, json, os
 from agentix.api import EnvFailed, SandboxConfig, Unsupported
 from agentix.providers.local import LocalProvider
+from agentix.testing import run_checks
 
 async def main():
     said = {{}}
@@ -47,6 +49,10 @@ async def main():
             await provider.create(SandboxConfig(user="nobody"), await provider.runtime())
         except Unsupported as error:
             said["user"] = str(error)
+        async with provider.session(SandboxConfig(network="public")) as sandbox:
+            said["devices"] = (await sandbox.exec("cat /proc/net/dev")).text
+        results = await run_checks("provider", LocalProvider())
+        said["contract"] = [(result.name, result.message) for result in results if not result.ok]
         said["left"] = [info.id for info in await provider.list({{}})]
     print(json.dumps(said))
 
@@ -113,6 +119,15 @@ def test_limits_hold(said: dict[str, object]) -> None:
 def test_another_user_is_refused_by_name(said: dict[str, object]) -> None:
     assert "nobody" in str(said["user"]) and "ordinary user" in str(said["user"])
     assert said["others"] == ["the sandbox has no uid 65534, so not the user 'nobody'"] * 2
+
+
+@pytest.mark.skipif(shutil.which("slirp4netns") is None, reason="needs slirp4netns")
+def test_a_public_network_is_there(said: dict[str, object]) -> None:
+    assert "tap0" in str(said["devices"])
+
+
+def test_the_contract_of_providers_is_kept(said: dict[str, object]) -> None:
+    assert said["contract"] == []
 
 
 def test_nothing_is_left(said: dict[str, object]) -> None:

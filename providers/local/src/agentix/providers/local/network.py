@@ -61,6 +61,16 @@ def _apart(bubblewrap: Path) -> list[str]:
     return [str(bubblewrap), "--dev-bind", "/", "/", "--cap-add", "ALL"]
 
 
+def _namespaces(pid: int) -> list[str]:
+    """Whose network it is to connect, as slirp4netns takes it.
+
+    By paths, it needs a group 0 that it may become; by pid, it needs to be the owner of the user namespace.
+    """
+    if os.geteuid():
+        return [str(pid)]
+    return [f"--userns-path=/proc/{pid}/ns/user", "--netns-type=path", f"/proc/{pid}/ns/net"]
+
+
 def _connect(command: Sequence[str], pid: int) -> Network | str:
     ready, ready_end = os.pipe()
     lifeline_end, lifeline = os.pipe()
@@ -70,7 +80,8 @@ def _connect(command: Sequence[str], pid: int) -> Network | str:
             [
                 *(*command, "--configure", "--mtu=65520", "--disable-host-loopback", "--enable-sandbox"),
                 *("--enable-seccomp", f"--ready-fd={ready_end}", f"--exit-fd={lifeline_end}"),
-                *(f"--userns-path=/proc/{pid}/ns/user", "--netns-type=path", f"/proc/{pid}/ns/net", "tap0"),
+                *_namespaces(pid),
+                "tap0",
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -79,6 +79,7 @@ class LocalProvider(BaseProvider):
     Config = LocalConfig
     contract_waivers: ClassVar[Mapping[str, str]] = {
         "refuses_images": "the host's tools stand in for an image, which is noted; `images=refuse` refuses it",
+        "refuses_cpu_limit": "where no control group can be made, tasks go on without a limit, which is noted",
     }
 
     def __init__(self, config: LocalConfig | None = None) -> None:
