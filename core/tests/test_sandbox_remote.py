@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
@@ -184,6 +184,24 @@ async def test_a_blocking_call_that_is_ended_is_dead_with_all_it_started(
     pids = [int(word) for word in path.read_text().split()]
     assert len(pids) == 2
     assert [pid for pid in pids if lives(pid)] == []
+
+
+async def test_a_call_that_is_ended_takes_along_what_is_another_process_all_the_time(sandbox: Sandbox) -> None:
+    mark = f"hops-{os.getpid()}"
+    await sandbox.remote(calls.nothing)
+    async with anyio.create_task_group() as group:
+        group.start_soon(sandbox.remote, calls.hop, mark)
+        await until(lambda: hopping(mark))
+        group.cancel_scope.cancel()
+    assert not any(hopping(mark) for _ in range(20))
+
+
+def hopping(mark: str) -> bool:
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            lines.append(path.read_bytes())
+    return any(mark.encode() in line for line in lines)
 
 
 async def test_an_async_call_that_is_ended_runs_its_cleanup(sandbox: Sandbox, tmp_path: Path) -> None:

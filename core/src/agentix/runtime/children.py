@@ -139,7 +139,12 @@ class Child:
         while processes.living(self.pid) and loop.time() < deadline:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(_SWEEP_S)
         deadline = loop.time() + GRACE_S
-        while processes.kill_all(self.pid) and loop.time() < deadline:  # noqa: ASYNC110
+        doubts = 0
+        while loop.time() < deadline:
+            killed, doubtful = processes.kill_or_doubt(self.pid)
+            doubts += doubtful
+            if not killed and (not doubtful or doubts > processes.DOUBTS):
+                break
             await asyncio.sleep(_SWEEP_S)
         processes.send([self.pid], processes.SIGKILL)
         await self.exited.wait()

@@ -15,6 +15,8 @@ PR_SET_CHILD_SUBREAPER = 36
 SIGKILL, SIGTERM, SIGCONT, SIGSTOP = 9, 15, 18, 19
 
 _SWEEPS = 10
+DOUBTS = 20
+"""How often one looks again where nothing was found, but something may have been missed."""
 _THREADS = 17
 """Where in /proc/PID/stat, after the name, the number of threads is."""
 
@@ -140,3 +142,13 @@ def kill_all(root: int, *, everything: bool = False, spared: Container[int] = ()
         stopped |= found
     send(stopped, SIGKILL)
     return len(stopped)
+
+
+def kill_or_doubt(root: int, *, everything: bool = False, spared: Container[int] = ()) -> tuple[int, bool]:
+    """The same, and whether something may have been missed.
+
+    What forks and ends all the time can be gone whenever it is looked at, and its child not there yet.
+    """
+    before = newest()
+    count = kill_all(root, everything=everything, spared=spared)
+    return count, not count and before != newest()

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 _KILL_ALL_S = 10.0
 _SWEEP_S = 0.003
-_DOUBTS = 20
-"""How often one looks again where nothing was found while something was started."""
 
 
 class KillAll(Call):
@@ -29,12 +27,9 @@ class KillAll(Call):
     def step(self) -> None:
         """Kill one generation, and come back until there is none."""
         server = self.server
-        newest = processes.newest()
-        count = processes.kill_all(server.pid, everything=server.pid == 1, spared=server.own_pids())
-        # What forks and ends all the time can be gone whenever it is looked at, and its child not there yet.
-        doubtful = not count and self._doubts < _DOUBTS and newest != processes.newest()
+        count, doubtful = processes.kill_or_doubt(server.pid, everything=server.pid == 1, spared=server.own_pids())
         self._doubts += doubtful
-        if (count or doubtful) and time.monotonic() < self._deadline:
+        if (count or (doubtful and self._doubts <= processes.DOUBTS)) and time.monotonic() < self._deadline:
             self._killed += count
             server.later(_SWEEP_S, lambda: server.wake(self))
         else:
