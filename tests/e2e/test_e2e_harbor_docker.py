@@ -263,32 +263,7 @@ def test_a_build_that_fails_or_takes_too_long_says_so(engine: Engine) -> None:
     assert done.code == 3
 
 
-COMPOSE = """
-services:
-  main:
-    build:
-      context: ${CONTEXT_DIR}
-    image: ${MAIN_IMAGE_NAME}
-    command: ["sh", "-c", "echo started > /started; sleep infinity"]
-    environment: {FROM_FILE: "a$$b"}
-    volumes: ["shared:/shared", "${HOST_VERIFIER_LOGS_PATH}:${ENV_VERIFIER_LOGS_PATH}"]
-    networks: [default, back]
-    depends_on:
-      web: {condition: service_healthy}
-      once: {condition: service_completed_successfully}
-  web:
-    build: ./web
-    ports: ["80"]
-    container_name: web
-    networks: {back: {aliases: [site]}}
-    healthcheck: {test: ["CMD", "wget", "-q", "-O-", "http://127.0.0.1/"], interval: 0.5s}
-  once:
-    image: IMAGE
-    command: ["sh", "-c", "echo made > /shared/once"]
-    volumes: ["shared:/shared"]
-volumes: {shared: {}}
-networks: {back: {}}
-"""
+COMPOSE = (HERE / "composed.yaml").read_text()
 WEB = 'FROM IMAGE\nRUN mkdir /www && echo from-web > /www/index.html\nCMD ["httpd", "-f", "-p", "80", "-h", "/www"]'
 
 
