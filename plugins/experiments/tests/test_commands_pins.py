@@ -113,7 +113,7 @@ async def test_the_private_copy_is_of_this_user_only_and_goes_away(tmp_path: Pat
     async with CommandRunner() as runner:
         copy = Path((await runner.run(command)).stdout.strip())
         assert copy != command.file
-        assert stat.S_IMODE(os.stat(copy).st_mode) == 0o500
+        assert stat.S_IMODE(os.stat(copy).st_mode) == 0o700
         assert stat.S_IMODE(os.stat(copy.parent.parent).st_mode) == 0o700
     assert not copy.parent.parent.exists()
 

@@ -68,12 +68,11 @@ def check_pins(commands: Mapping[str, Command]) -> None:
         )
 
 
-def pinned_copy(command: Command, directory: Path) -> Path:
-    """A private copy of a pinned file with exactly the bytes that were hashed, to be run in its place.
+def pinned_content(command: Command) -> bytes:
+    """What a pinned file holds, read once, so that what runs is what was checked.
 
     Args:
         command: A command of the form `uses` with a pin.
-        directory: Where only this user may write.
 
     Raises:
         CommandRefused: The file does not match its pin any more.
@@ -84,22 +83,7 @@ def pinned_copy(command: Command, directory: Path) -> Path:
     found = hashlib.sha256(content).hexdigest()
     if found != command.sha256:
         raise CommandRefused(f"the command {command.name}: {_mismatch(command.file, found, command.sha256)}")
-    place = directory / found
-    copy = place / command.file.name
-    if not _holds(copy, content):
-        place.mkdir(mode=0o700, exist_ok=True)
-        copy.unlink(missing_ok=True)
-        descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o500)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-    return copy
-
-
-def _holds(copy: Path, content: bytes) -> bool:
-    try:
-        return copy.read_bytes() == content
-    except OSError:
-        return False
+    return content
 
 
 def _read(command: Command) -> bytes:

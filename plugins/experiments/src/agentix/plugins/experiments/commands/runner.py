@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -18,7 +16,7 @@ from agentix.api import HostError, SandboxGone
 from agentix.plugins.experiments.commands.environment import environment
 from agentix.plugins.experiments.commands.log import CommandLog, Scrubber
 from agentix.plugins.experiments.commands.masks import Masks
-from agentix.plugins.experiments.commands.pins import CommandRefused, pinned_copy
+from agentix.plugins.experiments.commands.pins import CommandRefused, pinned_content
 from agentix.plugins.experiments.commands.pool import Place, Pool
 from agentix.plugins.experiments.commands.result import CommandResult
 
@@ -51,7 +49,6 @@ class CommandRunner:
         self._masks = Masks() if masks is None else masks
         self._host_env = dict(os.environ if host_env is None else host_env)
         self._pool: Pool | None = None
-        self._private: Path | None = None
         self._context: AbstractAsyncContextManager[None] | None = None
 
     @property
@@ -98,7 +95,8 @@ class CommandRunner:
             UsageError: A template names a variable without a value.
             HostError: It cannot be started at all, or what runs it was lost.
         """
-        argv = await self._argv(command, {**variables, **template})
+        argv = command.arguments({**variables, **template})
+        pinned = None if command.sha256 is None else await anyio.to_thread.run_sync(pinned_content, command)
         if any(len(secret) >= 4 and secret in word for secret in secrets.values() for word in argv):
             raise CommandRefused(
                 f"the command {command.name}: a secret's value stands among its words, for everybody to see",
@@ -116,7 +114,7 @@ class CommandRunner:
         hidden = {*_bytes(secrets.values()), *self._masks.forms()}
         with CommandLog(log, hidden=hidden) as kept:
             try:
-                result, left = await self._run(argv, env, cwd=where, timeout_s=limit, log=kept)
+                result, left = await self._run(argv, env, pinned=pinned, cwd=where, timeout_s=limit, log=kept)
             except SandboxGone as error:
                 raise HostError(f"the command {command.name}: what ran it was lost: {error.message}") from error
             except (OSError, ValueError) as error:
@@ -134,13 +132,22 @@ class CommandRunner:
         )
 
     async def _run(
-        self, argv: tuple[str, ...], env: Mapping[str, str], *, cwd: Path, timeout_s: float, log: CommandLog
+        self,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        *,
+        pinned: bytes | None,
+        cwd: Path,
+        timeout_s: float,
+        log: CommandLog,
     ) -> tuple[ExecResult, bool]:
         assert self._pool is not None, "a CommandRunner runs commands inside of `async with`"
         place = await self._pool.take()
         result: ExecResult | None = None
         left = False
         try:
+            if pinned is not None:
+                argv = (await _placed(place, Path(argv[0]).name, pinned), *argv[1:])
             result = await _stream(place, argv, env, cwd=cwd, timeout_s=timeout_s, log=log)
         finally:
             with anyio.CancelScope(shield=True):
@@ -148,16 +155,9 @@ class CommandRunner:
         assert result is not None
         return result, left
 
-    async def _argv(self, command: Command, values: Mapping[str, str]) -> tuple[str, ...]:
-        if command.sha256 is None or command.file is None:
-            return command.arguments(values)
-        assert self._private is not None
-        return (str(await anyio.to_thread.run_sync(pinned_copy, command, self._private)),)
-
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         error: BaseException | None = None
-        self._private = Path(tempfile.mkdtemp(prefix="agentix-commands-"))
         try:
             # What the body raises leaves the group first and is raised then: the group would wrap it.
             async with anyio.create_task_group() as group:
@@ -170,13 +170,19 @@ class CommandRunner:
                     await self._pool.close()
         finally:
             self._pool = None
-            shutil.rmtree(self._private, ignore_errors=True)
         if error is not None:
             raise error
 
 
 def _bytes(secrets: Iterable[str]) -> Iterator[bytes]:
     return (secret.encode("utf-8", "surrogateescape") for secret in secrets)
+
+
+async def _placed(place: Place, name: str, content: bytes) -> str:
+    """Put a program where only this user may write, and which goes when the place does."""
+    path = f"{place.sandbox.info.temporary}/pinned/{name}"
+    await place.sandbox.write_file(path, content, mode=0o700)
+    return path
 
 
 async def _stream(
