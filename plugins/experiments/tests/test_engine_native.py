@@ -149,3 +149,47 @@ parameters: {{effort: high}}
     assert not [name for name, data in toy.bytes().items() if b"sk-canary-78" in data]
     assert toy.manifest()["commands"]["agent_mine"]["form"] == "script"
     assert os.environ["LAB_KEY"] not in json.dumps(toy.manifest())
+
+
+AHEAD = """
+import json
+from contextlib import asynccontextmanager
+
+import anyio
+
+from toy import HERE, Dataset, Provider
+
+
+class Counting(Provider):
+    prepares_ahead = True
+    made = []
+
+    @asynccontextmanager
+    async def session(self, config):
+        self.made.append(config.labels["agentix.trial"])
+        (HERE / "made.json").write_text(json.dumps(self.made))
+        async with super().session(config) as sandbox:
+            yield sandbox
+
+
+class Patient(Dataset):
+    async def score(self, sandbox, instance, patch):
+        if instance["instance_id"] == "one":
+            with anyio.fail_after(30):
+                while "two-toy-1" not in (HERE / "made.json").read_text():
+                    await anyio.sleep(0.001)
+        return await super().score(sandbox, instance, patch)
+"""
+
+
+@pytest.mark.parametrize("said", ["", "prepare_ahead: 1"])
+def test_the_next_trials_sandbox_is_made_while_one_runs(toy, monkeypatch, said) -> None:
+    (toy.root / "ahead.py").write_text(AHEAD)
+    monkeypatch.syspath_prepend(toy.root)
+    text = FILE.format(root=toy.root, more="").replace("toy.py:Dataset", "ahead.py:Patient")
+    file = toy.file(text.replace("toy.py:Provider", "ahead.py:Counting") + f"{said}\n")
+    assert toy.run(file, executor="rollout") == 0
+    assert {record.reward for record in toy.records().values()} == {1.0}
+    # Each has one for the agent and one to score in, and none was made in vain.
+    made = json.loads((toy.root / "made.json").read_text())
+    assert sorted(made) == ["one-toy-1", "one-toy-1", "two-toy-1", "two-toy-1"]

@@ -168,7 +168,9 @@ if TYPE_CHECKING:
     )
     from agentix.runner import (
         Background,
+        Preparer,
         RolloutStream,
+        preparing,
         rollout_one,
         run_rollouts,
         run_rollouts_sync,
@@ -314,6 +316,7 @@ __all__ = [
     "PluginInfo",
     "PluginNotFound",
     "Prefetches",
+    "Preparer",
     "Prepares",
     "Price",
     "Probe",
@@ -393,6 +396,7 @@ __all__ = [
     "options_schema",
     "parse_pairs",
     "plugin_label",
+    "preparing",
     "prune_cache",
     "push_bundle",
     "read_trajectory",

@@ -152,7 +152,9 @@ HOMES = {
     ),
     "agentix.runner": (
         "Background",
+        "Preparer",
         "RolloutStream",
+        "preparing",
         "rollout_one",
         "run_rollouts",
         "run_rollouts_sync",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agentix.interfaces.dataset import Dataset
     from agentix.interfaces.provider import SandboxProvider
     from agentix.models import LLM, Case, Ended, Event, FailureCode, Limits, Phase, TimeoutRule, Trial, Usage
+    from agentix.runner import Preparer
 
 
 def _ignore(event: Event) -> None:
@@ -67,8 +68,8 @@ class TrialWork:
     timeouts: Mapping[Phase, TimeoutRule] = field(default_factory=dict)
     max_attempts: int = 1
     retry_on: frozenset[FailureCode] = frozenset()
-    prepare_ahead: int = 0
-    """How many sandboxes may be made ready for it before they are needed."""
+    preparer: Preparer | None = None
+    """Makes sandboxes ready before they are needed, for `rollout_one`."""
     directory: Path
     """The trial's directory on the host; attempt n keeps its files in `attempts/<n>` of it, the last one's answer is
     in `out` where the executor is a program."""

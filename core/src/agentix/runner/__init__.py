@@ -26,6 +26,7 @@ from agentix.models import (
 from agentix.runner.background import Background
 from agentix.runner.grading import check_score
 from agentix.runner.plan import RUN_LABEL, TRIAL_LABEL, SeenIds, plan
+from agentix.runner.preparer import Preparer, preparing
 from agentix.runner.run import rollout_one, run_rollouts, run_rollouts_sync, stream_rollouts, stream_trials
 from agentix.runner.stream import RolloutStream
 
@@ -41,6 +42,7 @@ __all__ = [
     "FailureCode",
     "Flow",
     "Limits",
+    "Preparer",
     "Rollout",
     "RolloutContext",
     "RolloutStream",
@@ -51,6 +53,7 @@ __all__ = [
     "Usage",
     "check_score",
     "plan",
+    "preparing",
     "rollout_one",
     "run_rollouts",
     "run_rollouts_sync",

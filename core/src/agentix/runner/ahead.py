@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agentix.errors import AgentixError
-from agentix.interfaces import Prefetches
+from agentix.interfaces import Prefetches, SandboxProvider
 from agentix.models import SandboxConfig, Trial
 from agentix.runner.lease import Lease
 from agentix.runner.phases import Phases
@@ -26,6 +26,7 @@ _SCANNED = 64
 _IMMUTABLE = frozenset({str, int, float, bool, bytes})
 
 Upcoming = Callable[[int], Sequence[Trial]]
+SettingOf = Callable[[Trial], "Setting"]
 
 
 class Ahead:
@@ -35,22 +36,26 @@ class Ahead:
     before it is needed is told to the trial that it was made for, and to nobody else.
 
     Args:
-        setting: What the trials share; its `prepare_ahead` sandboxes exist at most that nobody uses yet.
+        provider: Makes the sandboxes.
+        budget: How many may exist that nobody uses yet.
+        setting_of: What a trial is run with.
         upcoming: Gives the next so many trials that have not started, without taking them.
         tasks: Where sandboxes are held.
     """
 
-    def __init__(self, setting: Setting, upcoming: Upcoming, tasks: TaskGroup) -> None:
+    def __init__(
+        self, provider: SandboxProvider, *, budget: int, setting_of: SettingOf, upcoming: Upcoming, tasks: TaskGroup
+    ) -> None:
         self.unreleased: list[str] = []
         """Ids of sandboxes that nobody used and that could not be deleted."""
-        self._setting = setting
-        self._budget = setting.prepare_ahead
+        self._provider = provider
+        self._budget = budget
+        self._setting_of = setting_of
         self._upcoming = upcoming
         self._tasks = tasks
         self._unused: set[Lease] = set()
         self._next: dict[str, Lease] = {}
         self._stopped = False
-        provider = setting.roles.provider
         self._prefetches = provider if self._budget and isinstance(provider, Prefetches) else None
         self._images: set[bytes] = set()
         self._scanned_to = -1
@@ -77,7 +82,7 @@ class Ahead:
         """Begin to make a sandbox, if the budget has room; `use` ends its being counted."""
         if self._stopped or len(self._unused) >= self._budget:
             return None
-        lease = Lease(self._setting.roles.provider, config, phases)
+        lease = Lease(self._provider, config, phases)
         self._unused.add(lease)
         lease.begin(self._tasks)
         return lease
@@ -91,6 +96,14 @@ class Ahead:
         self._unused.discard(lease)
         self.look()
 
+    async def discard(self, trial_id: str) -> None:
+        """End what was begun for a trial that did not take it."""
+        lease = self._next.pop(trial_id, None)
+        if lease is not None:
+            lease.drop()
+            await self._close(lease)
+            self.use(lease)
+
     def stop(self) -> None:
         """Begin to end everything that no trial has taken."""
         self._stopped = True
@@ -103,26 +116,31 @@ class Ahead:
         """End everything that no trial has taken; returns when it is gone."""
         self.stop()
         for lease in self._next.values():
-            await lease.close()
-            if lease.unreleased is not None:
-                sandbox_id, why = lease.unreleased
-                self.unreleased.append(sandbox_id)
-                _LOG.warning("sandbox %s, which nobody used, could not be deleted: %s", sandbox_id, why)
+            await self._close(lease)
         self._next.clear()
+
+    async def _close(self, lease: Lease) -> None:
+        await lease.close()
+        if lease.unreleased is not None:
+            sandbox_id, why = lease.unreleased
+            self.unreleased.append(sandbox_id)
+            _LOG.warning("sandbox %s, which nobody used, could not be deleted: %s", sandbox_id, why)
 
     def _config(self, trial: Trial) -> SandboxConfig | None:
         # Whatever is wrong with the trial is found again, and told, when its turn comes.
         try:
-            return completed(self._setting.roles.config(own_copy(trial)), trial, bundle=self._setting.bundle)
+            setting = self._setting_of(trial)
+            return completed(setting.roles.config(own_copy(trial)), trial, bundle=setting.bundle)
         except Exception:
             return None
 
     def _phases(self, trial: Trial) -> Phases:
+        setting = self._setting_of(trial)
         try:
-            limits = self._setting.roles.limits(own_copy(trial))
+            limits = setting.roles.limits(own_copy(trial))
         except Exception:
             limits = None
-        return Phases(task=limits, run=self._setting.limits, rules=self._setting.timeouts)
+        return Phases(task=limits, run=setting.limits, rules=setting.timeouts)
 
     def _prefetch(self) -> None:
         if self._prefetches is None:

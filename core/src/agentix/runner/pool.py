@@ -27,10 +27,16 @@ class Pool:
         setting: What the trials share.
         trials: Pulled lazily, from one place.
         deliver: Given each rollout when it is kept; the slot is free when it returns.
+        ahead: Makes sandboxes ready for these trials and others; by default for these only.
     """
 
     def __init__(
-        self, setting: Setting, trials: Iterable[Trial], deliver: Callable[[Trial, Rollout], Awaitable[None]]
+        self,
+        setting: Setting,
+        trials: Iterable[Trial],
+        deliver: Callable[[Trial, Rollout], Awaitable[None]],
+        *,
+        ahead: Ahead | None = None,
     ) -> None:
         self.stopped: str | None = None
         """Why no more trials were started before all had been."""
@@ -39,6 +45,7 @@ class Pool:
         """Sandboxes that were made ready, used by no trial, and could not be deleted."""
         self._upcoming = Upcoming(trials)
         self._ahead: Ahead | None = None
+        self._shared = ahead
         self._deliver = deliver
         self._breaker = Breaker(setting.stop_after)
         self._error: Exception | None = None
@@ -69,8 +76,14 @@ class Pool:
             if self._pacer is not None:
                 tasks.start_soon(self._pacer.run)
             self._workers = 1
-            self._ahead = ahead = Ahead(self._setting, self._upcoming.look, tasks)
-            tasks.start_soon(self._work, tasks, ahead, name="agentix.worker")
+            self._ahead = ahead = Ahead(
+                self._setting.roles.provider,
+                budget=self._setting.prepare_ahead,
+                setting_of=lambda _: self._setting,
+                upcoming=self._upcoming.look,
+                tasks=tasks,
+            )
+            tasks.start_soon(self._work, tasks, self._shared or ahead, name="agentix.worker")
             await self._done.wait()
             await ahead.drain()
             self.unreleased = tuple(ahead.unreleased)

@@ -17,6 +17,7 @@ from agentix.models import FailureCode, Limits, Phase, Rollout, TimeoutRule, Tri
 from agentix.runner.feed import OnEvent
 from agentix.runner.plan import checked_id, plan, planned
 from agentix.runner.pool import Pool
+from agentix.runner.preparer import Preparer
 from agentix.runner.setting import RETRIED, OnResult, Setting, TrialDir, at_least_one, instances_of
 from agentix.runner.stream import RolloutStream
 
@@ -191,6 +192,7 @@ async def rollout_one(
     agent: Agent,
     provider: SandboxProvider,
     model: str | None = None,
+    preparer: Preparer | None = None,
     **options: Unpack[SharedOptions],
 ) -> Rollout:
     """Run one trial.
@@ -201,6 +203,7 @@ async def rollout_one(
         agent: Solves it.
         provider: Makes the sandboxes.
         model: Handed to the agent; a planned trial names its own.
+        preparer: Makes sandboxes ready for this trial and for others, instead of `prepare_ahead`.
         **options: Those of `run_rollouts` but `trials`.
     """
     if isinstance(instance, Trial):
@@ -214,7 +217,7 @@ async def rollout_one(
     async def deliver(trial: Trial, rollout: Rollout) -> None:
         done.append(rollout)
 
-    await Pool(setting, [trial], deliver).run()
+    await Pool(setting, [trial], deliver, ahead=None if preparer is None else preparer.ahead).run()
     return done[0]
 
 

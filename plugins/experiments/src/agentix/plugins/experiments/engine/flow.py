@@ -146,7 +146,8 @@ class Flow:
             regate=self._request.regate,
             say=self._note,
         )
-        result = await run_gate(cases, setting)
+        async with executor.preparing():
+            result = await run_gate(cases, setting)
         for warning in result.warnings:
             self._say(f"note: {warning}")
         for case in cases:

@@ -12,16 +12,17 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from agentix.api import Event, FailureCode, Hooks, Record, Rollout, RunError
-from agentix.cli.api import Breaker, ExperimentWriter, StepFailure, TrialQueue, log, reason
+from agentix.api import Case, Event, Hooks, Preparer, Record, Rollout, RunError, Trial
+from agentix.cli.api import Breaker, ExperimentWriter, TrialQueue, log, reason
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.kept import kept_answer
 from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.engine.reactions import with_failure, with_step
 from agentix.plugins.experiments.engine.units import trial_context
 from agentix.plugins.experiments.engine.work import Executor
 from agentix.plugins.experiments.plan import PlannedTrial
 from agentix.plugins.experiments.progress import Board, Display
-from agentix.plugins.experiments.steps import StepResult, run_step
+from agentix.plugins.experiments.steps import run_step
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Trials:
         self._freed = anyio.Event()
         self._lost = False
         self._rescored: frozenset[str] = frozenset()
+        self._preparer: Preparer | None = None
         self._send: MemoryObjectSendStream[Ended] | None = None
 
     @property
@@ -89,6 +91,8 @@ class Trials:
             self._queue.stop(why)
             self._display.say(f"stopping: {why}; running trials go on to their end")
             log.warning("stopping: %s", why)
+            if self._preparer is not None:
+                self._preparer.stop()
         self._free()
 
     async def run(
@@ -126,9 +130,19 @@ class Trials:
                 for trial in ended:
                     self._board.begin(trial.planned.trial_id, trial.planned.case.label, "waiting")
                     send.send_nowait(trial)
-                async with anyio.create_task_group() as workers:
-                    for _ in range(min(width, len(planned))):
-                        workers.start_soon(self._work, name="agentix.trial")
+                await self._run_all(min(width, len(planned)))
+
+    async def _run_all(self, width: int) -> None:
+        async with self._executor.preparing(upcoming=self._queue.upcoming, case_of=self._case_of) as preparer:
+            self._preparer = preparer
+            async with anyio.create_task_group() as workers:
+                for _ in range(width):
+                    workers.start_soon(self._work, name="agentix.trial")
+        if preparer is not None:
+            self._board.unreleased += preparer.unreleased
+
+    def _case_of(self, trial: Trial) -> Case:
+        return self._planned[trial.trial_id].case
 
     async def _work(self) -> None:
         while (planned := await self._next()) is not None:
@@ -266,24 +280,3 @@ class Trials:
     def _tell(self, notes: Sequence[str]) -> None:
         for note in notes:
             log.warning("%s", note)
-
-
-def with_step(record: Record, result: StepResult) -> Record:
-    """The record after a step; whatever the step says, the reward stays."""
-    if result.reaction == "fail":
-        failure = result.failure
-        message = result.message if failure is None else failure.message.removeprefix(f"{result.step}: ")
-        return with_failure(record, result.step, message, code=None if failure is None else failure.code)
-    if result.reaction == "go_on":
-        return record
-    words = {"warn": "warning", "skip": "the steps after it are left out", "drop": "dropped"}
-    note = f"step {result.step}: {words[result.reaction]}"
-    note += f": {result.message}" if result.message else ""
-    dropped = record.dropped or result.dropped
-    return record.model_copy(update={"notes": (*record.notes, note[:2000]), "dropped": dropped})
-
-
-def with_failure(record: Record, step: str, message: str, *, code: str | None = None) -> Record:
-    """The record with a step that failed."""
-    failure = StepFailure(step=step, code=FailureCode(code or "STEP_FAILED"), message=message[:2000])
-    return record.model_copy(update={"step_failures": (*record.step_failures, failure)})

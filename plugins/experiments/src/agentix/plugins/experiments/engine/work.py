@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,16 +14,19 @@ import anyio.to_thread
 from agentix.api import (
     AgentUse,
     Case,
+    Dataset,
     Event,
     Failure,
     FailureCode,
     KeptAnswer,
+    Preparer,
     Rollout,
     Scope,
     StepContext,
     StepOutcome,
     Trial,
     TrialWork,
+    preparing,
 )
 from agentix.cli.api import RUN_LABEL, TRIAL_LABEL
 from agentix.plugins.experiments.commands import CommandRunner
@@ -35,6 +39,11 @@ from agentix.plugins.experiments.steps.ahead import limits_of
 from agentix.plugins.experiments.steps.executors import run_command_executor
 
 OnEvent = Callable[[Event], None]
+Upcoming = Callable[[int], Sequence[Trial]]
+
+
+def _nothing(count: int) -> Sequence[Trial]:
+    return ()
 
 
 class Executor:
@@ -57,9 +66,7 @@ class Executor:
         self._limits = limits_of(experiment.limits)
         self._max_attempts = experiment.max_attempts
         self._retry_on = retried(experiment.retry_on)
-        self._ahead = Allowance(0 if experiment.prepare_ahead is None else experiment.prepare_ahead)
-        if experiment.prepare_ahead is None and getattr(parts.provider, "prepares_ahead", False) is True:
-            self._ahead = Allowance(max(1, experiment.concurrency // 4))
+        self._preparer: Preparer | None = None
 
     def trial(self, planned: PlannedTrial) -> Trial:
         """The trial as the runner and hooks know it."""
@@ -72,6 +79,35 @@ class Executor:
             position=planned.position,
             labels={RUN_LABEL: self._run_id, TRIAL_LABEL: planned.trial_id},
         )
+
+    @asynccontextmanager
+    async def preparing(
+        self, *, upcoming: Upcoming = _nothing, case_of: Callable[[Trial], Case] | None = None
+    ) -> AsyncIterator[Preparer | None]:
+        """Have sandboxes ready for what is run inside of this context, and for what comes next.
+
+        Args:
+            upcoming: The trials that come next.
+            case_of: The case of such a trial.
+        """
+        parts = self._parts
+        count = sandboxes_ahead(parts)
+        if parts.provider is None or not count:
+            yield None
+            return
+
+        def dataset_of(trial: Trial) -> Dataset:
+            assert case_of is not None
+            return parts.datasets.of(case_of(trial))
+
+        async with preparing(
+            parts.provider, count=count, upcoming=upcoming, dataset_of=dataset_of, limits=self._limits
+        ) as preparer:
+            self._preparer = preparer
+            try:
+                yield preparer
+            finally:
+                self._preparer = None
 
     async def run(
         self, planned: PlannedTrial, directory: Path, *, on_event: OnEvent, kept: KeptAnswer | None = None
@@ -89,25 +125,27 @@ class Executor:
         def told(event: Event) -> None:
             on_event(masks.within(event))
 
-        with self._ahead as ahead:
-            work = replace(self._work(planned, directory, ahead=ahead, on_event=told), kept=kept)
-            ctx = StepContext(
-                scope=Scope.PER_TRIAL,
-                run_id=self._run_id,
-                run_dir=self._run_dir,
-                work_dir=directory,
-                experiment=self._parts.submission.experiment.name,
-                subject={"trial_id": planned.trial_id},
-                case=planned.case,
-                trial_dir=directory,
-                work=work,
-            )
-            try:
-                rollout = await self._execute(ctx, work)
-            finally:
-                # Whichever way it ended: what is in the directory stays there.
-                with anyio.CancelScope(shield=True):
-                    unclean = await anyio.to_thread.run_sync(masks.clean_files, directory)
+        work = replace(self._work(planned, directory, on_event=told), kept=kept)
+        ctx = StepContext(
+            scope=Scope.PER_TRIAL,
+            run_id=self._run_id,
+            run_dir=self._run_dir,
+            work_dir=directory,
+            experiment=self._parts.submission.experiment.name,
+            subject={"trial_id": planned.trial_id},
+            case=planned.case,
+            trial_dir=directory,
+            work=work,
+        )
+        try:
+            rollout = await self._execute(ctx, work)
+        finally:
+            # Whichever way it ended: what is in the directory stays there.
+            with anyio.CancelScope(shield=True):
+                unclean = await anyio.to_thread.run_sync(masks.clean_files, directory)
+        if self._preparer is not None:
+            # What failed before it had a sandbox has left the one that was made for it.
+            await self._preparer.discard(work.trial)
         rollout = await anyio.to_thread.run_sync(masks.within, rollout) if masks else rollout
         notes = tuple(f"{name} holds the model's key and could not be cleaned of it" for name in unclean[:20])
         return priced(replace(rollout, notes=(*rollout.notes, *notes)) if notes else rollout, work.llm)
@@ -134,7 +172,7 @@ class Executor:
         """The result of a trial whose executor did not keep to its contract."""
         return _broken(self.trial(planned), self.step, error)
 
-    def _work(self, planned: PlannedTrial, directory: Path, *, ahead: int, on_event: OnEvent) -> TrialWork:
+    def _work(self, planned: PlannedTrial, directory: Path, *, on_event: OnEvent) -> TrialWork:
         parts, llm = self._parts, planned.llm
         return TrialWork(
             trial=self.trial(planned),
@@ -148,29 +186,19 @@ class Executor:
             limits=self._limits,
             max_attempts=self._max_attempts,
             retry_on=self._retry_on,
-            prepare_ahead=ahead,
+            preparer=self._preparer,
             directory=directory,
             on_event=on_event,
         )
 
 
-class Allowance:
-    """So many trials at a time may make a sandbox ready before it is needed.
-
-    Args:
-        count: How many.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._free = count
-
-    def __enter__(self) -> int:
-        granted = 1 if self._free > 0 else 0
-        self._free -= 1
-        return granted
-
-    def __exit__(self, *_: object) -> None:
-        self._free += 1
+def sandboxes_ahead(parts: Parts) -> int:
+    """How many sandboxes are made ready ahead of need."""
+    experiment = parts.submission.experiment
+    if experiment.prepare_ahead is not None:
+        return experiment.prepare_ahead
+    # Where creating a sandbox costs next to nothing, one that is ready only costs memory.
+    return max(1, experiment.concurrency // 4) if getattr(parts.provider, "prepares_ahead", False) is True else 0
 
 
 def retried(words: tuple[str, ...] | None) -> frozenset[FailureCode]:
