@@ -7,11 +7,14 @@ import fcntl
 import json
 import os
 import socket
+import stat
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from agentix.errors import RunLocked
 
@@ -59,6 +62,9 @@ class Owner:
         return f"process {self.pid} on {self.host}, since {self.started}"
 
 
+_OWNER: TypeAdapter[Owner] = TypeAdapter(Owner)
+
+
 class RunLock:
     """The lock of a run directory; the kernel releases it when its owner dies.
 
@@ -78,8 +84,10 @@ class RunLock:
         Raises:
             RunLocked: Another process holds it; the message names it.
         """
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, f"{self.path.name} is no plain file")
             kernel_locks = True
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,8 +112,9 @@ class RunLock:
     def _holds(self, earlier: Owner, owner: Owner, *, kernel_locks: bool) -> bool:
         if earlier.machine == owner.machine:
             return not kernel_locks and earlier.is_alive and earlier.pid != owner.pid
-        # Another host may not see a lock of this kernel; a living writer there touches the file.
-        return time.time() - self.path.stat().st_mtime < _FOREIGN_IS_DEAD_AFTER_S
+        # Another host may not see a lock of this kernel; a living writer there touches the file. A time far ahead is
+        # that of a clock which was put back since.
+        return abs(time.time() - self.path.stat().st_mtime) < _FOREIGN_IS_DEAD_AFTER_S
 
     def touch(self) -> None:
         """Show other hosts that the owner lives."""
@@ -125,7 +134,7 @@ def read_owner(path: Path) -> Owner | None:
     """Who wrote the lock file last and has not released it."""
     try:
         data: dict[str, Any] = json.loads(path.read_bytes() or b"{}")
-        return Owner(**data) if data else None
+        return _OWNER.validate_python(data) if data else None
     except (OSError, ValueError, TypeError):
         return None
 
@@ -139,10 +148,10 @@ def _boot() -> str | None:
 
 def _birth(pid: int) -> int | None:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    return int(stat.rpartition(b")")[2].split()[19])
+    return int(line.rpartition(b")")[2].split()[19])
 
 
 def _locked(path: Path, owner: Owner | None) -> RunLocked:

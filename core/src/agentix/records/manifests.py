@@ -23,6 +23,6 @@ def is_experiment(data: bytes) -> bool:
     """Whether the manifest says that it is an experiment's."""
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("kind") == "experiment"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agentix.errors import AgentixError, RunError
 from agentix.records.layout import Layout
 from agentix.records.manifests import AnyManifest, parse_manifest
+from agentix.records.plain_files import read_plain
 from agentix.records.record import Record
 from agentix.records.scan import Scan
 from agentix.records.trial_files import PATCH_FILE, TRIAL_FILE, TrialFile, read_trial_file
@@ -34,7 +35,7 @@ class Run:
     def manifest(self) -> AnyManifest | None:
         """What the run was asked to do; `None` where only results are there."""
         file = self.layout.manifest
-        return parse_manifest(file.read_bytes(), where=str(file)) if file.exists() else None
+        return parse_manifest(read_plain(file), where=str(file)) if file.exists() else None
 
     def __iter__(self) -> Iterator[Record]:
         """The records one at a time, in the order in which their trials ended.
@@ -100,7 +101,7 @@ def load_run(path: Path | str) -> Run:
     if root.name == "results.jsonl":
         root = root.parent
     layout = Layout(root)
-    if not (layout.results.is_file() or layout.manifest.is_file()):
+    if not (layout.results.exists() or layout.manifest.exists()):
         raise RunError(f"{root}: there is no run here (no results.jsonl and no manifest.json)")
     return Run(root)
 

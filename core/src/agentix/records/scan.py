@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agentix.errors import RecordsDamaged
+from agentix.records.plain_files import open_plain
 from agentix.records.record import Record
 
 _TRIAL_ID = re.compile(rb'"trial_id"\s*:\s*"([^"\\]+)"')
@@ -41,7 +42,7 @@ class Scan:
 
     def __iter__(self) -> Iterator[Record]:
         try:
-            file = self.path.open("rb")
+            file = open_plain(self.path)
         except FileNotFoundError:
             return
         offset = 0

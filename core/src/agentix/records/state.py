@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentix.errors import RunError, UsageError
+from agentix.errors import RecordsDamaged, RunError, UsageError
 from agentix.models import FailureCode, Trial
 from agentix.records.layout import Layout
 from agentix.records.manifests import AnyManifest, parse_manifest
+from agentix.records.plain_files import read_plain
 from agentix.records.record import Record
 from agentix.records.scan import Scan
 from agentix.records.trial_files import TRIAL_FILE, read_trial_file
@@ -47,7 +48,7 @@ class RunState:
         layout = Layout(path)
         manifest = None
         if layout.manifest.exists():
-            manifest = parse_manifest(layout.manifest.read_bytes(), where=str(layout.manifest))
+            manifest = parse_manifest(read_plain(layout.manifest), where=str(layout.manifest))
         scan = Scan(layout.results)
         done: dict[str, FailureCode | None] = {}
         for record in scan:
@@ -64,7 +65,7 @@ class RunState:
         if scan.torn and torn_id is None and len(unlisted) == 1:
             torn_id = unlisted[0]
         ended = [name for name in unlisted if name != torn_id]
-        recoverable = {name: read_trial_file(layout.trial(name) / TRIAL_FILE).record for name in ended}
+        recoverable = {name: _recovered(layout, name) for name in ended}
         return cls(
             layout=layout,
             manifest=manifest,
@@ -138,6 +139,17 @@ def parse_retry(words: Iterable[str], *, where: str = "--retry") -> frozenset[Fa
             known = ", ".join(code for code in FailureCode if code is not FailureCode.CANCELLED)
             raise UsageError(f"{where}: {word!r} is no failure code", hint=f"Give infra or any of {known}.")
     return frozenset(codes)
+
+
+def _recovered(layout: Layout, name: str) -> Record:
+    path = layout.trial(name) / TRIAL_FILE
+    record = read_trial_file(path).record
+    if record.trial_id != name:
+        raise RecordsDamaged(
+            f"{path}: is of the trial {record.trial_id}, and not of {name}",
+            hint="The file was left as it is; remove it to run that trial again.",
+        )
+    return record
 
 
 def _unlisted(layout: Layout, done: dict[str, FailureCode | None]) -> list[str]:

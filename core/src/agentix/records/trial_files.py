@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agentix.errors import RecordsDamaged
 from agentix.models import Boundary, Rollout
 from agentix.records.plain import clean_text, dump_pretty, plain
+from agentix.records.plain_files import read_plain
 from agentix.records.record import Record
 
 TRIAL_FILE = "trial.json"
@@ -100,7 +101,7 @@ def read_trial_file(path: Path) -> TrialFile:
         RecordsDamaged: It is none.
         FileNotFoundError: The trial has not ended.
     """
-    data = path.read_bytes()
+    data = read_plain(path)
     try:
         return TrialFile.model_validate_json(data)
     except ValidationError as error:

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from agentix.api import HostError
+
 _PREFIX = ".partial-"
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 """Of file systems on which nothing can be locked: there nothing that was abandoned is removed."""
@@ -18,10 +20,17 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 
 @contextmanager
 def workspace(parent: Path) -> Iterator[Path]:
-    """A new directory below another, removed at the end; those that a killed process has left there are removed too."""
-    parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(parent)
-    path, descriptor = _locked(parent)
+    """A new directory below another, removed at the end; those that a killed process has left there are removed too.
+
+    Raises:
+        HostError: It cannot be made.
+    """
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(parent)
+        path, descriptor = _locked(parent)
+    except OSError as error:
+        raise HostError(f"{parent}: cannot be written: {error.strerror}") from error
     try:
         yield path
     finally:
