@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import agentix.cli.api as api
+from agentix.cli.api.homes import HOMES
 
 
 def test_all_is_exact_and_sorted() -> None:
@@ -13,12 +16,21 @@ def test_all_is_exact_and_sorted() -> None:
         return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 
     assert sorted(api.__all__, key=key) == api.__all__
-    public = {name for name, value in vars(api).items() if not name.startswith("_") and name != "annotations"}
-    modules = {name for name in public if name not in api.__all__}
-    assert not modules, f"imported and not exported: {modules}"
+    homes = [name for names in HOMES.values() for name in names]
+    assert sorted([*homes, "exit_codes"], key=key) == api.__all__
 
 
-def test_importing_it_loads_no_display_and_no_engine() -> None:
-    program = "import sys, agentix.cli.api; print([m for m in ('rich.live', 'docker', 'pandas') if m in sys.modules])"
+def test_every_name_is_there_and_is_what_its_home_has() -> None:
+    for module, names in HOMES.items():
+        for name in names:
+            assert getattr(api, name) is getattr(sys.modules[module], name)
+    with pytest.raises(AttributeError, match="has no attribute 'nope'"):
+        api.nope  # noqa: B018
+
+
+def test_importing_it_loads_nothing_that_runs_trials() -> None:
+    program = (
+        "import sys, agentix.cli.api; print([m for m in ('agentix.runner', 'agentix.records') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "set()"

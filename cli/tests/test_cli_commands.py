@@ -14,7 +14,7 @@ from agentix.models import FailureCode
 from agentix.records import Record
 
 
-def test_help_lists_every_command_without_importing_one():
+def test_help_lists_every_command_without_importing_what_it_takes_to_run_one():
     code = (
         "import sys, agentix_console as c; sys.argv = ['agentix', '--help']; c.agentix();"
         "heavy = {'pydantic', 'rich', 'anyio', 'agentix.runner', 'agentix.cli.rollout'} & sys.modules.keys();"
@@ -53,20 +53,27 @@ def test_an_unknown_command_is_a_usage_error(toy):
     assert "Did you mean" not in toy.agentix("zzzzzz").err
 
 
-def test_a_command_of_a_plugin_is_listed_unimported_and_runs(toy, monkeypatch):
+def test_a_command_of_a_plugin_is_listed_with_what_it_says_of_itself_and_runs(toy, monkeypatch):
     import typer
 
     added = typer.Typer()
 
     @added.command()
     def wave(name: str = "you"):
-        """Wave."""
+        """Wave at somebody. Or do not."""
         print(f"hello {name}")
 
-    monkeypatch.setattr(app_module, "plugin_commands", lambda: {"wave": "some-dist 1.0", "show": "rude-dist 6.6"})
-    monkeypatch.setattr(app_module, "plugin_command", lambda name: app_module.as_command(added))
+    def loaded(name):
+        if name == "broken":
+            raise SyntaxError("in a plugin")
+        return app_module.as_command(added)
+
+    found = {"wave": "some-dist 1.0", "show": "rude-dist 6.6", "broken": "odd-dist 0.1"}
+    monkeypatch.setattr(app_module, "plugin_commands", lambda: found)
+    monkeypatch.setattr(app_module, "plugin_command", loaded)
     listed = toy.agentix("--help").out
-    assert "wave     From some-dist 1.0." in listed
+    assert "wave     Wave at somebody." in listed
+    assert "broken   From odd-dist 0.1, and cannot be loaded: SyntaxError." in listed
     assert "rude-dist" not in listed
     assert toy.agentix("wave", "--name", "me").out == "hello me\n"
 

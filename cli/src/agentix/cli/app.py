@@ -1,4 +1,4 @@
-"""The command `agentix`: its commands are listed without importing one, and imported when they run."""
+"""The command `agentix`: what runs is imported; so is what plugins add, to be listed with what it says of itself."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cache": ("agentix.cli.cache", "Look after the cache."),
 }
 """Name, module with the Typer app `app`, and help."""
+_LONGEST = 160
+"""Characters of a command's help in the list."""
 
 
 class LazyGroup(TyperGroup):
@@ -50,12 +52,19 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands, for which none is imported."""
-        found = plugin_commands()
+        """The list of commands; what is wrong with a plugin's costs its line only."""
         rows = [(name, text) for name, (_, text) in COMMANDS.items()]
-        rows += [(name, f"From {found[name]}.") for name in found if name not in COMMANDS]
+        rows += [(name, _said(name, origin)) for name, origin in plugin_commands().items() if name not in COMMANDS]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _said(name: str, origin: str) -> str:
+    """The first sentence of a plugin's command about itself, else where it comes from."""
+    try:
+        return plugin_command(name).get_short_help_str(limit=_LONGEST) or f"From {origin}."
+    except Exception as error:
+        return f"From {origin}, and cannot be loaded: {type(error).__name__}."
 
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None)

@@ -2,49 +2,59 @@
 
 A command that a plugin adds speaks, counts and ends like ours: the same words for results, the same exit codes, the
 same answer to a signal.
+
+The names are looked up when they are used: importing this module costs a command nothing, nor its `--help`.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from agentix.cli import exit_codes
-from agentix.cli.budget import TrialQueue
-from agentix.cli.fingerprint import plugin_use
-from agentix.cli.limits import raise_open_files, width_for
-from agentix.cli.locate import locate
-from agentix.cli.output import Output, printable
-from agentix.cli.plan import default_provider
-from agentix.cli.plugin_text import option_rows
-from agentix.cli.request import PluginRequest
-from agentix.cli.rescored_dataset import NoAgent, RescoredDataset
-from agentix.cli.runlog import log, logging_to
-from agentix.cli.signals import SignalLatch
-from agentix.cli.summary import missing
-from agentix.cli.table import table
-from agentix.cli.values import parse_pairs
-from agentix.cli.wording import number, plural, reason, result, seconds, short, totals
-from agentix.records import (
-    INFRA,
-    AgentRow,
-    CaseUse,
-    CommandUse,
-    ExperimentManifest,
-    ExperimentWriter,
-    Layout,
-    PluginUse,
-    ResumePlan,
-    RunState,
-    Session,
-    StepEnd,
-    StepFailure,
-    StepUse,
-    check_run_id,
-    parse_retry,
-    utc_now,
-)
-from agentix.records.lock import read_owner
-from agentix.records.trial_files import EARLIER_DIR, PATCH_FILE, TRAJECTORY_FILE, TRIAL_FILE, read_trial_file
-from agentix.registry import describe, nearest
-from agentix.runner import RUN_LABEL, TRIAL_LABEL
-from agentix.runner.breaker import Breaker
-from agentix.stats import TERMS, Summary
+from agentix.cli.api.homes import HOMES as _HOMES
+
+if TYPE_CHECKING:
+    from agentix.cli.budget import TrialQueue
+    from agentix.cli.fingerprint import plugin_use
+    from agentix.cli.limits import raise_open_files, width_for
+    from agentix.cli.locate import locate
+    from agentix.cli.output import Output, printable
+    from agentix.cli.plan import default_provider
+    from agentix.cli.plugin_text import option_rows
+    from agentix.cli.request import PluginRequest
+    from agentix.cli.rescored_dataset import NoAgent, RescoredDataset
+    from agentix.cli.runlog import log, logging_to
+    from agentix.cli.signals import SignalLatch
+    from agentix.cli.summary import missing
+    from agentix.cli.table import table
+    from agentix.cli.values import parse_pairs
+    from agentix.cli.wording import number, plural, reason, result, seconds, short, totals
+    from agentix.records import (
+        INFRA,
+        AgentRow,
+        CaseUse,
+        CommandUse,
+        ExperimentManifest,
+        ExperimentWriter,
+        Layout,
+        PluginUse,
+        ResumePlan,
+        RunState,
+        Session,
+        StepEnd,
+        StepFailure,
+        StepUse,
+        check_run_id,
+        parse_retry,
+        utc_now,
+    )
+    from agentix.records.lock import read_owner
+    from agentix.records.trial_files import EARLIER_DIR, PATCH_FILE, TRAJECTORY_FILE, TRIAL_FILE, read_trial_file
+    from agentix.registry import describe, nearest
+    from agentix.runner import RUN_LABEL, TRIAL_LABEL
+    from agentix.runner.breaker import Breaker
+    from agentix.stats import TERMS, Summary
 
 __all__ = [
     "EARLIER_DIR",
@@ -104,3 +114,16 @@ __all__ = [
     "utc_now",
     "width_for",
 ]
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,81 @@
+"""Which module each name of the facade comes from."""
+
+from __future__ import annotations
+
+HOMES = {
+    "agentix.cli.budget": ("TrialQueue",),
+    "agentix.cli.fingerprint": ("plugin_use",),
+    "agentix.cli.limits": (
+        "raise_open_files",
+        "width_for",
+    ),
+    "agentix.cli.locate": ("locate",),
+    "agentix.cli.output": (
+        "Output",
+        "printable",
+    ),
+    "agentix.cli.plan": ("default_provider",),
+    "agentix.cli.plugin_text": ("option_rows",),
+    "agentix.cli.request": ("PluginRequest",),
+    "agentix.cli.rescored_dataset": (
+        "NoAgent",
+        "RescoredDataset",
+    ),
+    "agentix.cli.runlog": (
+        "log",
+        "logging_to",
+    ),
+    "agentix.cli.signals": ("SignalLatch",),
+    "agentix.cli.summary": ("missing",),
+    "agentix.cli.table": ("table",),
+    "agentix.cli.values": ("parse_pairs",),
+    "agentix.cli.wording": (
+        "number",
+        "plural",
+        "reason",
+        "result",
+        "seconds",
+        "short",
+        "totals",
+    ),
+    "agentix.records": (
+        "INFRA",
+        "AgentRow",
+        "CaseUse",
+        "CommandUse",
+        "ExperimentManifest",
+        "ExperimentWriter",
+        "Layout",
+        "PluginUse",
+        "ResumePlan",
+        "RunState",
+        "Session",
+        "StepEnd",
+        "StepFailure",
+        "StepUse",
+        "check_run_id",
+        "parse_retry",
+        "utc_now",
+    ),
+    "agentix.records.lock": ("read_owner",),
+    "agentix.records.trial_files": (
+        "EARLIER_DIR",
+        "PATCH_FILE",
+        "TRAJECTORY_FILE",
+        "TRIAL_FILE",
+        "read_trial_file",
+    ),
+    "agentix.registry": (
+        "describe",
+        "nearest",
+    ),
+    "agentix.runner": (
+        "RUN_LABEL",
+        "TRIAL_LABEL",
+    ),
+    "agentix.runner.breaker": ("Breaker",),
+    "agentix.stats": (
+        "TERMS",
+        "Summary",
+    ),
+}
