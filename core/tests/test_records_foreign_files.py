@@ -81,6 +81,7 @@ async def test_what_is_no_file_is_damage_and_nobody_waits_for_it(run: Path, name
 @pytest.mark.parametrize("make", [fifo, directory])
 async def test_a_lock_that_is_no_file_is_an_error(run: Path, make) -> None:
     make(run / ".lock")
+    assert read_owner(run / ".lock") is None
     with pytest.raises(RunError, match="cannot be written"), ExperimentWriter(run):
         pass
 

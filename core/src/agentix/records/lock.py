@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from agentix.errors import RunLocked
+from agentix.errors import RecordsDamaged, RunLocked
+from agentix.records.plain_files import read_plain
 
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 _FOREIGN_IS_DEAD_AFTER_S = 120.0
@@ -133,9 +134,9 @@ class RunLock:
 def read_owner(path: Path) -> Owner | None:
     """Who wrote the lock file last and has not released it."""
     try:
-        data: dict[str, Any] = json.loads(path.read_bytes() or b"{}")
+        data: dict[str, Any] = json.loads(read_plain(path) or b"{}")
         return _OWNER.validate_python(data) if data else None
-    except (OSError, ValueError, TypeError):
+    except (OSError, RecordsDamaged, ValueError, RecursionError):
         return None
 
 
