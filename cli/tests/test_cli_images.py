@@ -113,3 +113,33 @@ def test_a_provider_without_images_is_refused(keeper, arguments):
     called = keeper.agentix("images", *arguments, "--provider", "./keeper.py:Plain")
     assert called.code == 2
     assert "plain keeps no images" in called.err
+
+
+def test_images_besides_the_agents_are_had_too_and_an_instance_that_cannot_say_stops_no_other(keeper):
+    (keeper.path / "more.py").write_text("""
+from agentix.api import EnvFailed, ImageBuild, SandboxConfig
+from keeper import Dataset as Plain
+from pathlib import Path
+
+
+class Dataset(Plain):
+    def image(self, instance):
+        if instance["instance_id"] == "task-1":
+            raise EnvFailed("VARIABLE is not set")
+        return "busybox:1"
+
+    def more_sandboxes(self, instance):
+        return [SandboxConfig(image="busybox:1"), SandboxConfig(image=ImageBuild(context=Path("tests")))]
+""")
+    called = keeper.agentix("images", "pull", "--dataset", "./more.py:Dataset", *PROVIDER)
+    assert called.code == 1
+    assert sorted(called.out.splitlines()) == [
+        "2 of 2 images are there",
+        "FAILED  task-1: VARIABLE is not set",
+        "ok      busybox:1",
+        "ok      tests/Dockerfile",
+    ]
+    called = keeper.agentix("images", "build", "--dataset", "./more.py:Dataset", "--instance", "task-0", *PROVIDER)
+    assert (called.code, called.out.splitlines()) == (0, ["ok      tests/Dockerfile", "1 of 1 images are there"])
+    called = keeper.agentix("images", "pull", "--dataset", "./more.py:Dataset", "--instance", "task-1", *PROVIDER)
+    assert (called.code, called.out.splitlines()) == (1, ["FAILED  task-1: VARIABLE is not set"])

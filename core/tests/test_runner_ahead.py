@@ -197,6 +197,34 @@ async def test_images_are_fetched_once_and_ahead_of_need() -> None:
     assert "image-1" in provider.images
 
 
+async def test_images_of_sandboxes_besides_the_agents_are_fetched_ahead_within_the_budget() -> None:
+    most = 0
+
+    class More(Images):
+        def more_sandboxes(self, instance: dict[str, Any]) -> list[SandboxConfig]:
+            return [SandboxConfig(image=f"verifier-{n}") for n in range(3)] + [SandboxConfig()]
+
+    class Imageless(Counting):
+        fetching = 0
+
+        async def prefetch(self, config: SandboxConfig) -> None:
+            nonlocal most
+            self.fetching += 1
+            most = max(most, self.fetching)
+            await anyio.lowlevel.checkpoint()
+            self.fetching -= 1
+            await super().prefetch(config)
+
+        async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
+            return await super().create(config.model_copy(update={"image": None}), runtime)
+
+    provider = Imageless()
+    await run_rollouts(dataset=More(12), agent=FakeAgent(), provider=provider, n_concurrent=1, prepare_ahead=1)
+    assert {f"verifier-{n}" for n in range(3)} <= set(provider.images)
+    assert len(set(provider.images)) == len(provider.images)
+    assert most == 1
+
+
 async def test_an_image_that_cannot_be_fetched_ahead_fails_nothing() -> None:
     class Fails(Counting):
         async def prefetch(self, config: SandboxConfig) -> None:

@@ -192,12 +192,16 @@ def _have(
     dataset = load("dataset", dataset_ref, options, where="--dataset")
     provider = _that(Prefetches, provider_ref, provider_opt)
     chosen = Selection(patterns=tuple(instance or ()), limit=limit).apply(dataset.instances())
-    wanted = distinct(dataset, chosen, built_only=built_only)
+    wanted, unknown = distinct(dataset, chosen, built_only=built_only)
     output = Output.stdout()
+    for line in unknown:
+        output.line(f"FAILED  {line}")
     if not wanted:
+        if unknown:
+            raise typer.Exit(1)
         output.line("none of the instances has an image to be built" if built_only else "no instance has an image")
         return
     failed = anyio.run(_closing, provider, lambda: have(provider, wanted, n_concurrent=n_concurrent, output=output))
     output.line(f"{len(wanted) - failed} of {len(wanted)} images are there")
-    if failed:
+    if failed or unknown:
         raise typer.Exit(1)

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 
 from agentix.cli.output import Output
-from agentix.errors import AgentixError
+from agentix.errors import AgentixError, TrialError
 from agentix.interfaces import Dataset, Prefetches
 from agentix.models import ImageBuild, SandboxConfig
-from agentix.runner.roles import sandbox_config
+from agentix.runner.roles import sandbox_configs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,10 @@ class Wanted:
     config: SandboxConfig
 
 
-def distinct(dataset: Dataset, instances: Sequence[dict[str, Any]], *, built_only: bool) -> list[Wanted]:
-    """What the instances need, each once, in their order.
+def distinct(
+    dataset: Dataset, instances: Sequence[dict[str, Any]], *, built_only: bool
+) -> tuple[list[Wanted], list[str]]:
+    """What the instances need, each once, in their order, and which of them cannot say what they need.
 
     Args:
         dataset: Where they come from.
@@ -34,16 +36,22 @@ def distinct(dataset: Dataset, instances: Sequence[dict[str, Any]], *, built_onl
         built_only: Leave out what is an image by name.
     """
     found: dict[str, Wanted] = {}
+    failed: list[str] = []
     for instance in instances:
-        config = sandbox_config(dataset, instance)
-        if config.image is None and config.compose is None:
+        try:
+            configs = sandbox_configs(dataset, instance)
+        except TrialError as error:
+            failed.append(f"{instance['instance_id']}: {error}")
             continue
-        if built_only and config.compose is None and not isinstance(config.image, ImageBuild):
-            continue
-        key = config.model_dump_json(include={"image", "platform", "compose"})
-        if key not in found:
-            found[key] = Wanted(what=_what(config, instance), config=config)
-    return list(found.values())
+        for config in configs:
+            if config.image is None and config.compose is None:
+                continue
+            if built_only and config.compose is None and not isinstance(config.image, ImageBuild):
+                continue
+            key = config.model_dump_json(include={"image", "platform", "compose"})
+            if key not in found:
+                found[key] = Wanted(what=_what(config, instance), config=config)
+    return list(found.values()), failed
 
 
 async def have(provider: Prefetches, wanted: Sequence[Wanted], *, n_concurrent: int, output: Output) -> int:

@@ -78,6 +78,7 @@ HOMES = {
         "KeptAnswer",
         "KeepsImages",
         "KeptImage",
+        "NeedsMoreSandboxes",
         "Prefetches",
         "Prepares",
         "Probe",

@@ -15,6 +15,7 @@ from agentix.interfaces.dataset import (
     HasMcpServers,
     HasReference,
     HasSkills,
+    NeedsMoreSandboxes,
     Scoring,
 )
 from agentix.interfaces.flow import Flow
@@ -49,6 +50,7 @@ __all__ = [
     "KeepsImages",
     "KeptAnswer",
     "KeptImage",
+    "NeedsMoreSandboxes",
     "Prefetches",
     "Prepares",
     "Probe",

@@ -78,6 +78,15 @@ class ConfiguresSandbox(Protocol):
 
 
 @runtime_checkable
+class NeedsMoreSandboxes(Protocol):
+    """A dataset whose flow makes sandboxes besides the agent's that are not like it."""
+
+    def more_sandboxes(self, instance: dict[str, Any]) -> Sequence[SandboxConfig]:
+        """What its flow will ask `fresh_sandbox` for, so that those images are had ahead of need too."""
+        ...
+
+
+@runtime_checkable
 class ChoosesScoring(Protocol):
     """A dataset that does not always score in a fresh sandbox."""
 

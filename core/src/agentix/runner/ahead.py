@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from agentix.interfaces import Prefetches, SandboxProvider
 from agentix.models import SandboxConfig, Trial
 from agentix.runner.lease import Lease
 from agentix.runner.phases import Phases
+from agentix.runner.roles import sandbox_configs
 
 if TYPE_CHECKING:
     from agentix.runner.setting import Setting
@@ -59,6 +61,7 @@ class Ahead:
         self._prefetches = provider if self._budget and isinstance(provider, Prefetches) else None
         self._images: set[bytes] = set()
         self._scanned_to = -1
+        self._wanted: deque[SandboxConfig] = deque()
         self._fetching: set[anyio.CancelScope] = set()
 
     def look(self) -> None:
@@ -134,6 +137,14 @@ class Ahead:
         except Exception:
             return None
 
+    def _configs(self, trial: Trial) -> Sequence[SandboxConfig]:
+        """Whose images a trial needs that has no sandbox yet; where it has one, those that it needs besides."""
+        try:
+            needed = sandbox_configs(self._setting_of(trial).roles.dataset, own_copy(trial))
+        except Exception:
+            return ()
+        return needed[1:] if trial.trial_id in self._next else needed
+
     def _phases(self, trial: Trial) -> Phases:
         setting = self._setting_of(trial)
         try:
@@ -143,25 +154,32 @@ class Ahead:
         return Phases(task=limits, run=setting.limits, rules=setting.timeouts)
 
     def _prefetch(self) -> None:
-        if self._prefetches is None:
+        if self._prefetches is None or self._stopped:
             return
+        while len(self._fetching) < self._budget and (self._wanted or self._scan()):
+            scope = anyio.CancelScope()
+            self._fetching.add(scope)
+            self._tasks.start_soon(self._fetch, self._wanted.popleft(), scope, name="agentix.prefetch")
+
+    def _scan(self) -> bool:
+        """Look on among the next trials for one that needs an image which nobody has asked for."""
         for trial in self._upcoming(_SCANNED):
-            if len(self._fetching) >= self._budget:
-                return
             if trial.position <= self._scanned_to:
                 continue
             self._scanned_to = trial.position
-            config = None if trial.trial_id in self._next else self._config(trial)
-            if config is None or (config.image is None and config.compose is None):
-                continue
-            wanted = config.model_dump_json(include={"image", "platform", "compose"})
-            key = hashlib.blake2b(wanted.encode("utf-8", "surrogateescape"), digest_size=16).digest()
-            if key in self._images:
-                continue
-            self._images.add(key)
-            scope = anyio.CancelScope()
-            self._fetching.add(scope)
-            self._tasks.start_soon(self._fetch, config, scope, name="agentix.prefetch")
+            self._wanted.extend(config for config in self._configs(trial) if self._is_new(config))
+            if self._wanted:
+                return True
+        return False
+
+    def _is_new(self, config: SandboxConfig) -> bool:
+        if config.image is None and config.compose is None:
+            return False
+        wanted = config.model_dump_json(include={"image", "platform", "compose"})
+        key = hashlib.blake2b(wanted.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+        known = key in self._images
+        self._images.add(key)
+        return not known
 
     async def _fetch(self, config: SandboxConfig, scope: anyio.CancelScope) -> None:
         assert self._prefetches is not None

@@ -18,6 +18,7 @@ from agentix.interfaces import (
     HasLimits,
     HasMcpServers,
     HasSkills,
+    NeedsMoreSandboxes,
     Prepares,
     SandboxProvider,
     Scoring,
@@ -113,6 +114,12 @@ def sandbox_config(dataset: Dataset, instance: dict[str, Any]) -> SandboxConfig:
         if image:
             config = config.model_copy(update={"image": image})
     return config
+
+
+def sandbox_configs(dataset: Dataset, instance: dict[str, Any]) -> tuple[SandboxConfig, ...]:
+    """All the sandboxes that a dataset wants for an instance, the agent's first."""
+    more = dataset.more_sandboxes(instance) if isinstance(dataset, NeedsMoreSandboxes) else ()
+    return (sandbox_config(dataset, instance), *more)
 
 
 def _require(plugin: object, kind: str, methods: tuple[str, ...]) -> None:

@@ -19,6 +19,7 @@ from agentix.interfaces import (
     HasInstruction,
     HasLimits,
     HasReference,
+    NeedsMoreSandboxes,
     Scoring,
 )
 from agentix.models import AgentResult, ImageBuild, Limits, Rollout, SandboxConfig
@@ -105,7 +106,7 @@ async def tasks_are_worded(dataset: Dataset, case: DatasetCase) -> None:
 
 @DATASET.add()
 async def optional_parts_are_well_typed(dataset: Dataset, case: DatasetCase) -> None:
-    """What it has of `sandbox_config`, `scoring`, `answer`, `limits` and `artifacts` gives valid values."""
+    """Its optional parts, such as `sandbox_config`, `more_sandboxes`, `limits` and `artifacts`, give valid values."""
     if isinstance(dataset, ChoosesAnswer):
         expect(dataset.answer in get_args(Answer), f"answer is {dataset.answer!r}")
     for instance in _some(dataset, case):
@@ -113,6 +114,10 @@ async def optional_parts_are_well_typed(dataset: Dataset, case: DatasetCase) -> 
         if isinstance(dataset, ConfiguresSandbox):
             config = dataset.sandbox_config(instance)
             expect(isinstance(config, SandboxConfig), f"{name}: sandbox_config gives a {type(config).__name__}")
+        if isinstance(dataset, NeedsMoreSandboxes):
+            more: tuple[object, ...] = tuple(dataset.more_sandboxes(instance))
+            odd = [type(one).__name__ for one in more if not isinstance(one, SandboxConfig)]
+            expect(not odd, f"{name}: more_sandboxes gives {', '.join(odd)}")
         if isinstance(dataset, ChoosesScoring):
             scoring = dataset.scoring(instance)
             expect(scoring in get_args(Scoring), f"{name}: scoring is {scoring!r}")

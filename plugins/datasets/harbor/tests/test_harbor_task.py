@@ -298,6 +298,26 @@ def test_without_a_dockerfile_the_compose_file_says_what_runs(task: MakeTask) ->
     assert config.image is None
 
 
+def test_the_sandboxes_of_separate_verifiers_are_known_ahead(task: MakeTask) -> None:
+    def images(made: Task) -> list[object]:
+        dataset = HarborDataset(HarborConfig(path=(str(made.directory),)))
+        (instance,) = dataset.instances()
+        return [config.image for config in dataset.more_sandboxes(instance)]
+
+    assert images(task()) == []
+    steps = "".join(
+        f'[[steps]]\nname = "{name}"\n[steps.verifier]\nenvironment_mode = "{mode}"\n{more}'
+        for name, mode, more in (
+            ("one", "separate", '[steps.verifier.environment]\ndocker_image = "verify:1"\n'),
+            ("two", "shared", ""),
+            ("three", "separate", ""),
+        )
+    )
+    files = [f"steps/{name}/instruction.md" for name in ("one", "two", "three")]
+    made = task(steps, *files, "steps/three/tests/Dockerfile")
+    assert images(made) == ["verify:1", ImageBuild(context=made.directory / "steps/three/tests")]
+
+
 def test_a_separate_verifier_may_have_services_of_its_own(task: MakeTask) -> None:
     one = task('[verifier]\nenvironment_mode = "separate"', "tests/docker-compose.yaml")
     assert configured(one).compose is None

@@ -28,7 +28,12 @@ from agentix.plugins.datasets.harbor.discovery import find_tasks
 from agentix.plugins.datasets.harbor.driver import Driver
 from agentix.plugins.datasets.harbor.healthcheck import wait_healthy
 from agentix.plugins.datasets.harbor.places import make_log_dirs, refuse_shared_files
-from agentix.plugins.datasets.harbor.sandbox_config import agent_config, agent_image, uploads_environment
+from agentix.plugins.datasets.harbor.sandbox_config import (
+    agent_config,
+    agent_image,
+    uploads_environment,
+    verifier_config,
+)
 from agentix.plugins.datasets.harbor.schema import MAIN_SERVICE
 from agentix.plugins.datasets.harbor.solution import play_solution
 from agentix.plugins.datasets.harbor.task import TASK_FILE, Task
@@ -110,6 +115,16 @@ class HarborDataset:
             EnvFailed: The task asks for something that cannot be done yet, or a variable is not set.
         """
         return agent_config(self._task(instance), force_build=self.config.force_build)
+
+    def more_sandboxes(self, instance: dict[str, Any]) -> list[SandboxConfig]:
+        """Those of separate verifiers, in the order of the steps.
+
+        Raises:
+            EnvFailed: The task asks for something that cannot be done yet, or a variable is not set.
+        """
+        stages = self._task(instance).stages
+        separate = [stage for stage in stages if stage.verifier_mode == "separate"]
+        return [verifier_config(stage, force_build=self.config.force_build) for stage in separate]
 
     def instruction(self, instance: dict[str, Any]) -> str:
         """What to ask the agent for; the first step's instruction for a multi-step task."""
