@@ -167,6 +167,15 @@ async def test_a_separate_verifier_sees_artifacts_and_nothing_else(
     assert rollout.reward == 1.0
 
 
+async def test_a_verifiers_own_image_without_tests_is_told_who_brings_them(
+    task: MakeTask, run: Run, shell: Shell
+) -> None:
+    path = task(SEPARATE, **{"tests/Dockerfile": "FROM debian\nWORKDIR /app\n"})
+    rollout = await run(path, shell("echo 42 > answer"))
+    assert rollout.failure is not None
+    assert "the image of this separate verifier has to bring /tests" in rollout.failure.message
+
+
 @pytest.mark.parametrize(
     "script",
     [

@@ -110,6 +110,8 @@ class Verifier:
             # Of an interpreter that does not exist, the shell says only that some file is not found.
             first = await anyio.to_thread.run_sync(_first_line, self.stage.test_script)
             said += f"\n(test.sh begins with {first!r})"
+        elif result.exit_code in (126, 127) and self.bundled:
+            said += f"\n(the image of this separate verifier has to bring {TESTS}; no files of the task reach it)"
         ending = f"; its output ends with:\n{said}" if said else "; it printed nothing"
         message = f"no reward: {what}. test.sh exited with {result.exit_code}{ending}"
         # What the tests say may be missing for the same reason.
