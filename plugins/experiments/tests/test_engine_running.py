@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -277,3 +281,29 @@ def test_one_case_under_two_names_counts_as_two(lab):
         "cases/a": (1, 1),
         "cases/a (other)": (1, 1),
     }
+
+
+def test_another_terminal_sees_a_run_whose_cases_are_being_fetched_and_one_that_could_not_begin(lab):
+    lab.case("c")
+    file = lab.file("""
+    kind: Commands
+    source_git: {script: 'cp -r cases "$LOCAL_PATH/"; touch fetching; until test -e go; do sleep 0.01; done'}
+    ---
+    cases: [{source: git, repo: "https://example.org/cases", path: cases/c}]
+    matrix: {agents: [oracle]}
+    """)
+    command = [str(Path(sys.executable).parent / "agentix"), "run", str(file), "--id", "r", "--executor", lab.executor]
+    running = subprocess.Popen(command, cwd=lab.root, stdout=subprocess.DEVNULL)
+    try:
+        progress = lab.path() / "progress.json"
+        while not ((lab.root / "fetching").exists() and progress.exists()):
+            assert running.poll() is None
+        said = lab.cli("status", "r")
+        assert (said.returncode, said.stdout.splitlines()[0]) == (0, "r (resolving)")
+    finally:
+        (lab.root / "go").touch()
+    assert running.wait(60) == exit_codes.OK
+    assert lab.cli("status", "r").stdout.startswith("r (finished)\n1/1 trials done\n")
+    shutil.rmtree(lab.root / "cases" / "c")
+    assert lab.cli("run", str(file), "--id", "s").returncode == exit_codes.USAGE
+    assert lab.cli("status", "s").stdout.startswith("s (stopped)\n")

@@ -101,7 +101,8 @@ def load_run(path: Path | str) -> Run:
     if root.name == "results.jsonl":
         root = root.parent
     layout = Layout(root)
-    if not (layout.results.exists() or layout.manifest.exists()):
+    # A run whose cases are still being fetched has nothing but its progress.
+    if not any(file.exists() for file in (layout.results, layout.manifest, layout.progress)):
         raise RunError(f"{root}: there is no run here (no results.jsonl and no manifest.json)")
     return Run(root)
 

@@ -90,13 +90,18 @@ class Session:
             await self._close_provider()
             tasks.cancel_scope.cancel()
         self._board.doing = ""
-        if self.outcome.began:
-            interrupted = self.outcome.signal is not None
-            self._board.state = "interrupted" if interrupted else "stopped" if self.outcome.stopped else "finished"
+        if self.outcome.began or self._writer.earlier is None:
+            self._board.state = self._end_state
             await self._write_progress()
         if self._error is not None:
             raise self._error
         return self.outcome
+
+    @property
+    def _end_state(self) -> str:
+        if self.outcome.signal is not None:
+            return "interrupted"
+        return "stopped" if self.outcome.stopped or self._error is not None else "finished"
 
     async def _guarded(self, runner: CommandRunner) -> None:
         """Do everything; whichever way it ends, a run that has begun gets its report."""
@@ -118,7 +123,11 @@ class Session:
         self._board.state = "closing"
         with self._close:
             self._close.deadline = anyio.current_time() + _GRACE_S
-            await self._closing.report(runner, incomplete=why)
+            try:
+                await self._closing.report(runner, incomplete=why)
+            except AgentixError as error:
+                # Why the run ended is what its user has to know; this is the same trouble or a second one.
+                self._say(f"the report could not be written: {error.message}")
 
     async def _close_provider(self) -> None:
         aclose = getattr(self._parts.provider, "aclose", None)
