@@ -147,9 +147,10 @@ class ExperimentWriter:
         """Replace manifest.json, durably.
 
         Raises:
-            OSError: The disk did not take it.
+            RunError: The disk did not take it.
         """
-        write_file(self.layout.manifest, manifest.to_bytes())
+        with writing(self.layout.root):
+            write_file(self.layout.manifest, manifest.to_bytes())
         self._manifest = manifest
 
     async def trial_ended(

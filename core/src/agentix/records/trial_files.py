@@ -125,3 +125,5 @@ def set_aside(trial_dir: Path) -> None:
     # trial.json goes first: without it the trial counts as not run, whatever else is still in its place.
     for entry in sorted(entries, key=lambda e: e.name != TRIAL_FILE):
         entry.rename(target / entry.name)
+    for half in target.glob(".*.tmp"):
+        half.unlink(missing_ok=True)

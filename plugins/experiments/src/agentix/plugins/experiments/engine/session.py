@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
-from agentix.api import AgentixError, Hooks, UsageError
+from agentix.api import AgentixError, Hooks, RunError, UsageError
 from agentix.cli.api import ExperimentWriter, SignalLatch, log, plural
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.closing import Closing
@@ -110,11 +110,13 @@ class Session:
             try:
                 why = await self._flow.run(runner, self._closing)
             except Exception as error:
-                if not self.outcome.began or isinstance(error, UsageError):
+                full = isinstance(error, RunError)
+                if not self.outcome.began or (isinstance(error, UsageError) and not full):
                     raise
                 why = error.message if isinstance(error, AgentixError) else f"{type(error).__name__}: {error}"
                 log.exception("the run ended with an error")
-                self._error = error
+                # Where its directory cannot be written, that is how the run ended and no fault of ours.
+                self._error = None if full else error
         if self.outcome.signal is not None:
             why = f"interrupted by {signal.Signals(self.outcome.signal).name}"
         self.outcome.stopped = why

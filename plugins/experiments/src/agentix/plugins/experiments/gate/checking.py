@@ -64,7 +64,11 @@ class CaseCheck:
         # Verdicts on bytes that were repaired away say nothing of what runs.
         verdicts = result.found.get(result.case.sha256 or "", {})
         cache = VerdictCache(self._setting.cache)
-        await anyio.to_thread.run_sync(cache.add, verdicts)
+        try:
+            await anyio.to_thread.run_sync(cache.add, verdicts)
+        except OSError as error:
+            # What was found is true all the same; another run finds it again.
+            self._say(f"the verdict could not be kept in {cache.path}: {error.strerror}")
         return result
 
     async def _changed(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.to_thread
 
-from agentix.api import Case
+from agentix.api import Case, HostError
 from agentix.plugins.experiments.gate.cache import VerdictCache
 from agentix.plugins.experiments.gate.checking import CaseCheck, CheckedCase
 from agentix.plugins.experiments.gate.setting import GateSetting
@@ -40,6 +40,9 @@ async def run_gate(cases: Sequence[Case], setting: GateSetting) -> GateResult:
     Args:
         cases: As they were resolved.
         setting: How they are checked.
+
+    Raises:
+        HostError: A check could not be made at all, such as for want of room.
     """
     if not setting.steps:
         return GateResult(cases=tuple(cases))
@@ -47,11 +50,18 @@ async def run_gate(cases: Sequence[Case], setting: GateSetting) -> GateResult:
     checked: dict[int, CheckedCase] = {}
     waiting = iter(enumerate(cases))
     broken = False
+    failed: list[HostError] = []
 
     async def work() -> None:
         nonlocal broken
         for number, case in waiting:
-            result = checked[number] = await CaseCheck(case, setting, known).run()
+            try:
+                result = checked[number] = await CaseCheck(case, setting, known).run()
+            except (OSError, HostError) as error:
+                broken = True
+                said = error.message if isinstance(error, HostError) else f"{error.filename}: {error.strerror}"
+                failed.append(HostError(f"case {case.label} could not be checked: {said}"))
+                return
             ended = result.stopped_by
             broken = broken or (ended is not None and ended.verdict == "failed" and ended.reaction == "fail")
             if broken:
@@ -60,6 +70,8 @@ async def run_gate(cases: Sequence[Case], setting: GateSetting) -> GateResult:
     async with anyio.create_task_group() as group:
         for _ in range(min(setting.concurrency, len(cases))):
             group.start_soon(work)
+    if failed:
+        raise failed[0]
     return _result([checked[number] for number in sorted(checked)], unchecked=len(cases) - len(checked))
 
 
