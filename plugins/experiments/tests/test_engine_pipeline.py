@@ -173,3 +173,11 @@ def test_agents_that_ran_once_on_a_case_did_not_run_repeatedly(lab):
     again = lab.cli("run", str(file), "--id", "s", "--executor", lab.executor)
     assert "twice: 2 instances ran repeatedly: mean of the best 1.0, of the worst 0.5\n" in again.stdout
     assert "oracle: " not in again.stdout
+
+
+@pytest.mark.parametrize("reaction", ["warn", "skip"])
+def test_what_a_step_of_the_whole_run_says_no_to_is_told_whatever_follows_from_it(lab, reaction) -> None:
+    pipeline = f"  per_experiment: [{{uses: refuse, on_failure: {reaction}}}]\n"
+    done = lab.cli("run", str(file(lab, pipeline)), "--id", "r", "--executor", lab.executor)
+    assert done.returncode == 0
+    assert "step refuse: " in done.stdout and "not good" in done.stdout

@@ -99,7 +99,7 @@ class Closing:
         )
         result = await run_step(step, ctx, runner=runner)
         self._board.doing = ""
-        bad = result.reaction in ("fail", "warn") or result.verdict == "failed"
+        bad = result.verdict != "passed"
         log.log(30 if bad else 20, "step %s: %s %s", step.label, result.verdict, result.message)
         if bad:
             self._display.say(f"step {step.label}: {result.message}")
