@@ -64,5 +64,5 @@ def test_a_check_that_has_nowhere_to_write_is_one_clear_error(lab) -> None:
 
     lab.path().mkdir(parents=True)
     (lab.path() / "gate").write_text("in the way")
-    with pytest.raises(HostError, match="could not be checked: .*/gate"):
+    with pytest.raises(HostError, match=r"could not be checked: .*/gate"):
         lab.run(lab.file(FILE))

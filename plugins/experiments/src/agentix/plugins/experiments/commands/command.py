@@ -110,6 +110,8 @@ def commands_of(submission: Submission) -> dict[str, Command]:
 def file_sha256(path: Path) -> str | None:
     """Hash of a file's bytes; `None` where it cannot be read."""
     try:
+        if not path.is_file():
+            return None
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:

@@ -89,6 +89,8 @@ def pinned_content(command: Command) -> bytes:
 def _read(command: Command) -> bytes:
     assert command.file is not None
     try:
+        if command.file.exists() and not command.file.is_file():
+            raise OSError(0, "it is no plain file")
         return command.file.read_bytes()
     except OSError as error:
         raise CommandRefused(f"the command {command.name}: {command.file} cannot be read: {error.strerror}") from error
@@ -115,6 +117,8 @@ def _missing(command: Command) -> str | None:
             return f"{command.file} is a directory"
         if not command.file.exists():
             return f"there is no file {command.file}; a path here starts at {command.origin.parent}"
+        if not command.file.is_file():
+            return f"{command.file} is no plain file"
         return None if os.access(command.file, os.X_OK) else f"{command.file} is not executable; try chmod +x"
     program = SHELL[0] if command.form == "script" else command.argv[0]
     if "{{" in program or shutil.which(program) is not None:

@@ -32,6 +32,9 @@ def read_bytes(file: Path, problems: list[Problem], *, blame: Problem | None = N
         blame: The problem to tell instead of one about the file, with the reason in place of its message.
     """
     try:
+        # What a user names may be a pipe, as of a shell's <(…). What a file names may not: nobody may be writing there.
+        if blame is not None and file.exists() and not file.is_file():
+            raise OSError(0, "is no plain file")
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentix.api import content_hash
+from agentix.api import DatasetError, content_hash
 from agentix.plugins.experiments.steps.templates import example, fill
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def file_hashes(value: Any) -> dict[str, str]:
         try:
             if text and (path.is_file() or path.is_dir()):
                 found[text] = file_hash(path) if path.is_file() else content_hash(path)
-        except (OSError, ValueError):  # no name of a file at all
+        except (OSError, ValueError, DatasetError):  # no name of a file at all, or nothing that has a content
             continue
     return found
 
