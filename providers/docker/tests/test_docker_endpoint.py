@@ -110,7 +110,14 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
 
 def test_missing_certificates_are_an_error(tmp_path: Path) -> None:
     environ = {"DOCKER_HOST": "tcp://a:1", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(tmp_path)}
-    with pytest.raises(HostError, match="certificates"):
+    with pytest.raises(HostError, match=r"there is no .*/ca\.pem"):
+        found(environ)
+    (tmp_path / "ca.pem").write_text("no certificate")
+    with pytest.raises(HostError, match=r"there is no .*/cert\.pem"):
+        found(environ)
+    for name in ("cert.pem", "key.pem"):
+        (tmp_path / name).write_text("no certificate")
+    with pytest.raises(HostError, match="certificates for the engine cannot be used"):
         found(environ)
 
 
@@ -119,28 +126,16 @@ def certificates(tmp_path: Path) -> Path:
     """One certificate for everybody."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-                "-days",
-                "2",
-            ),
-            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
-            *("-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    _certificate(tmp_path, "cert.pem", "key.pem")
     shutil.copy(tmp_path / "cert.pem", tmp_path / "ca.pem")
     return tmp_path
+
+
+def _certificate(folder: Path, name: str, key: str = "other.pem") -> None:
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    files = ["-keyout", str(folder / key), "-out", str(folder / name)]
+    subprocess.run([*made, *names, *files], check=True, capture_output=True)
 
 
 async def _serve(stream: ByteStream) -> None:
@@ -193,4 +188,30 @@ async def test_an_engine_on_another_machine_is_reached(certificates: Path, encry
             await attached.receive()
         await attached.aclose()
         await engine.aclose()
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_who_speaks_plainly_to_an_encrypted_engine_is_told_of_certificates(certificates: Path) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
+    plain = await anyio.create_tcp_listener(local_host="localhost")
+    port = plain.extra(anyio.abc.SocketAttribute.local_port)
+    listener = TLSListener(plain, context, standard_compatible=False)
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, _serve)
+        engine = Engine(find_endpoint(host=f"tcp://localhost:{port}", context=None, environ={}))
+        with pytest.raises(HostError, match="hung up") as info:
+            await engine.facts()
+        await engine.aclose()
+        assert "DOCKER_CERT_PATH" in str(info.value)
+        # The other way round, a certificate that nobody knows.
+        (certificates / "ca.pem").unlink()
+        environ = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(certificates)}
+        _certificate(certificates, "ca.pem")
+        engine = Engine(find_endpoint(host=f"tcp://localhost:{port}", context=None, environ=environ))
+        with pytest.raises(HostError, match="CERTIFICATE_VERIFY_FAILED") as info:
+            await engine.facts()
+        await engine.aclose()
+        assert "ca.pem" in str(info.value)
         group.cancel_scope.cancel()

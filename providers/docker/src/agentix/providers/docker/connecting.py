@@ -68,16 +68,20 @@ def absent(endpoint: Endpoint, reason: str, *, denied: bool = False) -> EngineAb
             f"the container engine at {endpoint.url} does not let this user in: {reason}",
             hint="join the group `docker`, set DOCKER_HOST to an engine of your own, or use `--provider local`",
         )
+    return EngineAbsent(f"no container engine answers at {endpoint.url}: {reason}", hint=_way_out(endpoint, reason))
+
+
+def _way_out(endpoint: Endpoint, reason: str) -> str:
     if endpoint.ssh:
         command = shlex.join((*endpoint.ssh[:-1], "docker version"))
-        return EngineAbsent(
-            f"no container engine answers at {endpoint.url}: {reason}",
-            hint=f"try `{command}`: it has to work without asking for anything",
+        return f"try `{command}`: it has to work without asking for anything"
+    if endpoint.tls is not None and ("hung up" in reason or "CERTIFICATE" in reason):
+        return "see whether ca.pem is of who signed the engine's certificate, and cert.pem one that it accepts"
+    if endpoint.tls is None and endpoint.path is None and "hung up" in reason:
+        return (
+            "if it speaks TLS, set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or use a docker context with certificates"
         )
-    return EngineAbsent(
-        f"no container engine answers at {endpoint.url}: {reason}",
-        hint="start Docker or Podman, set DOCKER_HOST to one that runs, or use `--provider local`, which needs none",
-    )
+    return "start Docker or Podman, set DOCKER_HOST to one that runs, or use `--provider local`, which needs none"
 
 
 async def _connect_unix(path: str) -> socket.socket:

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from agentix.api import HostError
 
 _DEFAULT = "/var/run/docker.sock"
+_CERTIFICATES = "DOCKER_CERT_PATH has to hold ca.pem, cert.pem and key.pem"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +118,13 @@ def _environment_tls(environ: Mapping[str, str]) -> ssl.SSLContext | None:
 
 
 def _tls_context(ca: str | None, cert: str | None, key: str | None, *, verify: bool) -> ssl.SSLContext:
+    for path in (ca if verify else None, cert, key):
+        if path is not None and not Path(path).is_file():
+            raise HostError(
+                f"the certificates for the engine cannot be used: there is no {path}",
+                detail="engine",
+                hint=_CERTIFICATES,
+            )
     try:
         context = ssl.create_default_context(cafile=ca if verify and ca else None)
         if not verify:
@@ -128,7 +136,7 @@ def _tls_context(ca: str | None, cert: str | None, key: str | None, *, verify: b
         raise HostError(
             f"the certificates for the engine cannot be used: {error}",
             detail="engine",
-            hint="DOCKER_CERT_PATH has to hold ca.pem, cert.pem and key.pem",
+            hint=_CERTIFICATES,
         ) from error
     return context
 

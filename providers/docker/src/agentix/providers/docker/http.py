@@ -34,6 +34,7 @@ class HttpConnection:
         self.used = False
         """Whether a request was answered on it."""
         self._state = h11.Connection(h11.CLIENT)
+        self._ended = False
 
     async def request(
         self, method: str, target: str, *, headers: Mapping[str, str], body: Body
@@ -119,12 +120,15 @@ class HttpConnection:
                     assert isinstance(event, h11.Event)
                     return event
             except h11.RemoteProtocolError as error:
-                raise ProtocolError(f"its answer is not HTTP or is torn: {error}") from error
+                if self._ended:
+                    raise ProtocolError("it hung up") from error
+                raise ProtocolError(f"its answer is not HTTP: {error}") from error
 
     async def _received(self) -> bytes:
         try:
             return await self.stream.receive(_RECEIVE)
         except anyio.EndOfStream:
+            self._ended = True
             return b""
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise ProtocolError("it hung up") from error
