@@ -281,6 +281,13 @@ def test_one_case_under_two_names_counts_as_two(lab):
         "cases/a": (1, 1),
         "cases/a (other)": (1, 1),
     }
+    for asked in ("oth", "a (o"):
+        assert json.loads(lab.cli("status", "r", "--case", asked, "--json").stdout)["cases"].keys() == {
+            "cases/a (other)"
+        }
+    file = lab.file("cases: [{path: cases/a, id: first}, {path: cases/b}]\nmatrix: {agents: [oracle]}\n")
+    assert lab.run(file, "s") == exit_codes.OK
+    assert lab.cli("status", "s", "--case", "first").stdout.splitlines()[1] == "1/1 trials done"
 
 
 def test_another_terminal_sees_a_run_whose_cases_are_being_fetched_and_one_that_could_not_begin(lab):

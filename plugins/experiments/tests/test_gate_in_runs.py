@@ -152,4 +152,5 @@ def test_a_case_that_is_left_out_is_told_at_the_end_and_by_status(lab):
     said = lab.cli("status", "r").stdout
     assert "not let pass by the gate: case cases/a: check: " in said and "too easy" in said
     assert json.loads(lab.cli("status", "r", "--json").stdout)["left_out"].keys() == {"cases/a"}
-    assert "left out" not in lab.cli("status", "r", "--case", "b").stdout
+    assert "the gate" not in lab.cli("status", "r", "--case", "cases/b").stdout
+    assert "not let pass by the gate: case cases/a" in lab.cli("status", "r", "--case", "cases/a").stdout

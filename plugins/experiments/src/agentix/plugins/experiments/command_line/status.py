@@ -16,7 +16,9 @@ def status(
     out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
     pass_at: Annotated[float | None, typer.Option(help="Count the trials with at least this reward.")] = None,
     failures: Annotated[bool, typer.Option("--failures", help="List what was not measured, and why.")] = False,
-    case: Annotated[str | None, typer.Option(help="Only cases whose name contains this.", metavar="TEXT")] = None,
+    case: Annotated[
+        str | None, typer.Option(help="Only cases whose name contains this.", metavar="TEXT")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how far a run is and what it has measured; it works while the run goes on."""
@@ -33,7 +35,7 @@ def status(
     if trial_id is not None:
         raise RunError(f"{what} is a trial; a run is wanted here", hint=f"agentix show {what} shows it.")
     found = look(run, case=case, most=1_000_000_000 if json and failures else 40)
-    if case is not None and not found.cases:
+    if case is not None and not (found.cases or found.left_out):
         raise RunError(f"--case {case}: the run has no such case")
     output = Output.stdout()
     if json:

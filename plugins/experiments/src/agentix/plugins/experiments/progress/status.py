@@ -14,6 +14,7 @@ from agentix.cli.api import ExperimentManifest, Output, number, plural, read_own
 from agentix.plugins.experiments.progress.wording import where
 
 _FAILURES = 40
+_OVER = ("finished", "stopped", "interrupted", "unknown")
 _COUNTS = ("done", "of", "dropped", "failed")
 
 
@@ -37,6 +38,8 @@ class Status:
     incomplete: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Cases that the gate let not pass, and why."""
+    in_flight: tuple[Mapping[str, Any], ...] = ()
+    """Trials that are being run, or were when the run was last seen; none of a run that ended."""
 
 
 def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
@@ -44,16 +47,22 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
 
     Args:
         run: The run.
-        case: Only cases whose label contains this.
+        case: Only cases whose name or label contains this.
         most: How many failures to keep.
     """
     manifest = run.manifest
     progress = _progress(run.layout.progress)
     cases: dict[str, Counter[str]] = {}
+    uses = manifest.cases if isinstance(manifest, ExperimentManifest) else ()
+    names = {use.label: use.name for use in uses}
+
+    def wanted(label: str) -> bool:
+        return case is None or case in label or case in names.get(label, "")
+
     if isinstance(manifest, ExperimentManifest):
         of = sum(row.trials for row in manifest.matrix)
-        for use in manifest.cases:
-            if (case is None or case in use.label) and use.label not in manifest.rejected:
+        for use in uses:
+            if wanted(use.label) and use.label not in manifest.rejected:
                 cases[use.label] = Counter(of=of)
     failures: list[Record] = []
     more = 0
@@ -61,7 +70,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
     def seen() -> Iterator[Record]:
         nonlocal more
         for record in run:
-            if case is not None and case not in record.case:
+            if not wanted(record.case):
                 continue
             count = cases.setdefault(record.case, Counter())
             count["done"] += 1
@@ -77,10 +86,12 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
 
     numbers = RunNumbers.of_run(run, records=seen())
     data = manifest.model_dump(mode="json") if isinstance(manifest, ExperimentManifest) else {}
+    state = _state(run, progress)
+    flying = progress.get("in_flight") or () if state not in _OVER else ()
     return Status(
         run_id=run.path.name,
         path=run.path,
-        state=_state(run, progress),
+        state=state,
         progress=progress,
         numbers=numbers,
         cases=cases,
@@ -90,7 +101,8 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         mixed=() if manifest is None else manifest.mixed,
         ended=tuple(data.get("ended") or ()),
         incomplete=data.get("incomplete"),
-        left_out={k: v for k, v in (data.get("rejected") or {}).items() if case is None or case in k},
+        left_out={k: v for k, v in (data.get("rejected") or {}).items() if wanted(k)},
+        in_flight=tuple(trial for trial in flying if wanted(str(trial.get("case", "")))),
     )
 
 
@@ -165,15 +177,12 @@ def _number(value: float | None) -> str:
 
 
 def _print_in_flight(status: Status, output: Output, *, case: str | None) -> None:
-    if status.state in ("finished", "stopped", "interrupted", "unknown"):
-        return
-    flying = [t for t in status.progress.get("in_flight") or () if case is None or case in str(t.get("case", ""))]
-    if not flying:
+    if not status.in_flight:
         return
     output.line("in flight" if status.state != "dead" else "in flight when it was last seen")
     rows = [
         [str(t["trial_id"]), where(str(t["step"]), str(t.get("phase") or "")), seconds(float(t["seconds"]))]
-        for t in flying
+        for t in status.in_flight
     ]
     for row in rows:
         output.line("  " + "  ".join(row))
@@ -208,9 +217,7 @@ def to_data(status: Status, *, pass_at: float | None = None, failures: bool = Fa
         "mixed": list(status.mixed),
         "ended": [dict(end) for end in status.ended],
         "cases": {label: {key: count[key] for key in _COUNTS} for label, count in status.cases.items()},
-        "in_flight": list(status.progress.get("in_flight") or ())
-        if status.state not in ("finished", "stopped", "interrupted")
-        else [],
+        "in_flight": list(status.in_flight),
         "numbers": status.numbers.to_data(pass_at=pass_at),
     }
     if failures:
