@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentix.api import content_hash
 from agentix.cli.api import exit_codes
 
 CODE = "import sys; from agentix_console import agentix; sys.exit(agentix())"
@@ -102,6 +103,8 @@ def test_a_repaired_case_is_recorded_with_its_new_hash_and_a_resumed_run_keeps_i
     cached = json.loads((lab.root / "runs" / "gate-cache.json").read_text())["verdicts"].values()
     assert {verdict["sha256"] for verdict in cached} == set(first.values())
     assert {case["sha256"] for case in lab.manifest("one")["cases"]} == set(first.values())
+    found = {case["name"]: case["found_sha256"] for case in lab.manifest("one")["cases"]}
+    assert found == {name: content_hash(lab.root / "cases" / name) for name in ("a", "b")}
     asked()
     before = lab.bytes("one")
     assert lab.run(file, "one", executor=None) == exit_codes.OK

@@ -99,8 +99,9 @@ class Flow:
                 return gate.stopped
             plan = self._plan(gate.cases)
             left_out = [case for case in cases if case.label in gate.rejected]
-            manifest = make_manifest(self._parts, (*gate.cases, *left_out), plan, run_id=self._board.run_id)
-            manifest = manifest.model_copy(update=checked)
+            manifest = make_manifest(
+                self._parts, (*gate.cases, *left_out), plan, run_id=self._board.run_id, found=gate.found
+            ).model_copy(update=checked)
         mixed = self._check(manifest)
         resume, trials, ended = self._what_is_left(plan)
         self._fill_board(plan, resume)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 
 from agentix.api import Case, plugin_label
@@ -19,13 +20,30 @@ from agentix.cli.api import (
     StepUse,
     plugin_use,
 )
-from agentix.plugins.experiments.engine.parts import Parts, agent_command, command_uses, llms
+from agentix.plugins.experiments.engine.models import llm_of
+from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.plan import Plan
+from agentix.plugins.experiments.plan.agents import COMMAND_PREFIX
 from agentix.plugins.experiments.steps import ResolvedStep
 
 
-def make_manifest(parts: Parts, cases: Sequence[Case], plan: Plan, *, run_id: str) -> ExperimentManifest:
-    """What is to be run. Paths, options and hashes are in it, secrets are not."""
+def make_manifest(
+    parts: Parts,
+    cases: Sequence[Case],
+    plan: Plan,
+    *,
+    run_id: str,
+    found: Mapping[str, str | None] = MappingProxyType({}),
+) -> ExperimentManifest:
+    """What is to be run. Paths, options and hashes are in it, secrets are not.
+
+    Args:
+        parts: What the run is made of.
+        cases: Its cases.
+        plan: Its trials.
+        run_id: Its name.
+        found: By label, the hashes with which repaired cases were found.
+    """
     experiment = parts.submission.experiment
     versions = _versions(parts, cases)
     return ExperimentManifest(
@@ -38,10 +56,10 @@ def make_manifest(parts: Parts, cases: Sequence[Case], plan: Plan, *, run_id: st
         limits=experiment.limits.model_dump(exclude_none=True),
         max_attempts=experiment.max_attempts,
         retry_on=tuple(experiment.retry_on or ()),
-        cases=tuple(_case_use(case) for case in cases),
+        cases=tuple(_case_use(case, found.get(case.label)) for case in cases),
         matrix=_matrix(parts, plan),
-        llm_specs={name: _llm(data) for name, llm in llms(parts).items() if (data := asdict(llm))},
-        commands={name: CommandUse(form=form, sha256=sha) for name, (form, sha) in command_uses(parts).items()},
+        llm_specs={name: _llm(asdict(llm_of(spec))) for name, spec in parts.submission.llm_specs.items()},
+        commands={name: CommandUse(form=c.form, sha256=c.fingerprint()) for name, c in parts.commands.items()},
         steps=tuple(step_use(step) for step in parts.pipeline.steps if step is not parts.executor),
         planned=len(plan.trials),
         versions=versions,
@@ -60,7 +78,7 @@ def step_use(step: ResolvedStep) -> StepUse:
     )
 
 
-def _case_use(case: Case) -> CaseUse:
+def _case_use(case: Case, found: str | None) -> CaseUse:
     # The place of a snapshot is this run's own business; the hash says what is in it.
     options = {key: value for key, value in case.options.items() if value != str(case.directory)}
     return CaseUse(
@@ -69,6 +87,7 @@ def _case_use(case: Case) -> CaseUse:
         source=case.source,
         dataset=PluginUse.of(case.dataset, options),
         sha256=case.sha256,
+        found_sha256=found,
         pin=dict(case.pin),
     )
 
@@ -79,7 +98,7 @@ def _matrix(parts: Parts, plan: Plan) -> tuple[AgentRow, ...]:
         name, llm = trial.agent.id or trial.agent.name, None if trial.llm is None else trial.llm.name
         row = rows.get((name, llm))
         if row is None:
-            command = agent_command(parts, trial.agent.name)
+            command = parts.commands.get(COMMAND_PREFIX + trial.agent.name)
             options = dict(trial.agent.options)
             if command is not None:
                 use = PluginUse.of(trial.agent.name, options, sha256=command.fingerprint())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentix.api import LLM, AgentixError, Case, Dataset, SandboxProvider, UsageError, load
+from agentix.api import AgentixError, Case, Dataset, SandboxProvider, UsageError, load
 from agentix.cli.api import PluginRequest, PluginUse, default_provider, plugin_use
 from agentix.plugins.experiments.commands import Command
 from agentix.plugins.experiments.documents import Problem, Submission, problem
@@ -14,7 +14,6 @@ from agentix.plugins.experiments.engine.agents import Agents, untold
 from agentix.plugins.experiments.engine.models import Keys, llm_of
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.plan import AgentKind
-from agentix.plugins.experiments.plan.agents import COMMAND_PREFIX
 from agentix.plugins.experiments.steps import ResolvedPipeline, ResolvedStep, check_file, plugin_problem
 
 
@@ -145,18 +144,3 @@ def _provider(
         problems.append(told)
         return None, None
     return provider, plugin_use("provider", PluginRequest(ref=ref, options=options), provider)
-
-
-def command_uses(parts: Parts) -> dict[str, tuple[str, str]]:
-    """Form and fingerprint of every configured command."""
-    return {name: (command.form, command.fingerprint()) for name, command in parts.commands.items()}
-
-
-def agent_command(parts: Parts, name: str) -> Command | None:
-    """The command behind an agent, if it is one."""
-    return parts.commands.get(COMMAND_PREFIX + name)
-
-
-def llms(parts: Parts) -> dict[str, LLM]:
-    """The declared models."""
-    return {name: llm_of(spec) for name, spec in parts.submission.llm_specs.items()}

@@ -12,7 +12,6 @@ import anyio
 import anyio.to_thread
 
 from agentix.api import (
-    AgentUse,
     Case,
     Dataset,
     Event,
@@ -177,7 +176,7 @@ class Executor:
         return TrialWork(
             trial=self.trial(planned),
             case=planned.case,
-            agent_use=_use(parts, planned.agent),
+            agent_use=parts.agents.use(planned.agent),
             load_agent=partial(parts.agents.load, planned.agent, llm, where=f"agent {planned.agent.name}"),
             load_dataset=partial(parts.datasets.of, planned.case),
             provider=parts.provider,
@@ -211,10 +210,6 @@ def retried(words: tuple[str, ...] | None) -> frozenset[FailureCode]:
 def probe_trial(case: Case, agent: str, *, index: int, llm: LLMSpec | None = None) -> PlannedTrial:
     """A trial that is evidence about a case and no result of the run."""
     return PlannedTrial(f"probe-{agent}-{index}", case, AgentSpec(name=agent), llm, index, 0)
-
-
-def _use(parts: Parts, spec: AgentSpec) -> AgentUse:
-    return parts.agents.use(spec)
 
 
 def _broken(trial: Trial, step: ResolvedStep, error: Exception) -> Rollout:

@@ -27,8 +27,8 @@ class GateResult:
     lines: tuple[str, ...] = ()
     """What was found, case by case."""
     warnings: tuple[str, ...] = ()
-    repaired: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
-    """Hash before and after, by label."""
+    found: dict[str, str | None] = field(default_factory=dict)
+    """Hashes that repaired cases came with, by label."""
 
 
 async def run_gate(cases: Sequence[Case], setting: GateSetting) -> GateResult:
@@ -95,5 +95,5 @@ def _result(checked: Sequence[CheckedCase], *, unchecked: int) -> GateResult:
         stopped=stopped,
         lines=tuple(line for c in checked for line in c.lines),
         warnings=tuple(warning for c in checked for warning in c.warnings),
-        repaired={c.case.label: (c.original.sha256, c.case.sha256) for c in checked if c.repaired},
+        found={c.case.label: c.original.sha256 for c in checked if c.repaired},
     )
