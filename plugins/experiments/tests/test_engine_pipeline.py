@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 
 import pytest
 
 from agentix.cli.api import exit_codes
+from agentix.plugins.experiments.engine import RunRequest
 
 COMMANDS = """
 ---
@@ -181,3 +184,19 @@ def test_what_a_step_of_the_whole_run_says_no_to_is_told_whatever_follows_from_i
     done = lab.cli("run", str(file(lab, pipeline)), "--id", "r", "--executor", lab.executor)
     assert done.returncode == 0
     assert "step refuse: " in done.stdout and "not good" in done.stdout
+
+
+def test_the_line_to_resume_with_has_every_option_that_decides_what_is_run(lab) -> None:
+    path = file(lab, "  per_experiment: [{uses: ship}]\n").rename(lab.root / "an experiment.yaml")
+    asked = ["--id", "r", "--out", "else where", "--executor", lab.executor, "--case", "cases/[a]", "--limit", "1"]
+    done = lab.cli("run", str(path), *asked)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("  resume with: ")]
+    words = shlex.split(line.removeprefix("  resume with: "))
+    assert words == ["agentix", "run", str(path), *asked]
+    (lab.root / "open").touch()
+    again = lab.cli(*words[1:])
+    assert (again.returncode, "finished" in lab.cli("status", "else where/r").stdout) == (0, True)
+    more = {"provider": "local", "provider_options": {"pids": 9, "show": "a b"}, "commands": Path("c.yaml")}
+    assert RunRequest(file=Path("e.yaml"), **more).resume_with("r") == (
+        "agentix run e.yaml --id r --provider local --provider-opt pids=9 --provider-opt 'show=a b' --commands c.yaml"
+    )

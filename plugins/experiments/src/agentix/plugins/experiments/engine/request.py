@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,3 +42,19 @@ class RunRequest:
     json: bool = False
     quiet: bool = False
     verbose: bool = False
+
+    def resume_with(self, run_id: str) -> str:
+        """The command line that goes on with the run: with every option that decides what is run, and with what."""
+        words = ["agentix", "run", str(self.file), "--id", run_id]
+        if self.out != Path("runs"):
+            words += ["--out", str(self.out)]
+        for option in ("executor", "provider"):
+            value = getattr(self, option)
+            words += [] if value is None else [f"--{option}", value]
+        for key, value in self.provider_options.items():
+            words += ["--provider-opt", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+        words += [] if self.commands is None else ["--commands", str(self.commands)]
+        for pattern in self.cases:
+            words += ["--case", pattern]
+        words += [] if self.limit is None else ["--limit", str(self.limit)]
+        return shlex.join(words)

@@ -50,7 +50,7 @@ class Session:
         width: int,
         start_log: Callable[[], None] | None = None,
     ) -> None:
-        self.outcome = Outcome(resume_with=f"agentix run {request.file} --id {board.run_id}")
+        self.outcome = Outcome(resume_with=request.resume_with(board.run_id))
         self._flow = Flow(
             request,
             parts,
