@@ -65,6 +65,7 @@ HOMES = {
         "Dataset",
         "Deterministic",
         "Drives",
+        "Earlier",
         "Executes",
         "Flow",
         "HasArtifacts",

@@ -18,7 +18,7 @@ from agentix.interfaces.dataset import (
     NeedsMoreSandboxes,
     Scoring,
 )
-from agentix.interfaces.flow import Flow
+from agentix.interfaces.flow import Earlier, Flow
 from agentix.interfaces.images import KeepsImages, KeptImage, PrunedImages
 from agentix.interfaces.provider import Prefetches, ReachesServices, SandboxProvider, SwitchesNetwork
 from agentix.interfaces.step import ChecksAhead, Executes, Reports, Step, StepOutcome
@@ -37,6 +37,7 @@ __all__ = [
     "Dataset",
     "Deterministic",
     "Drives",
+    "Earlier",
     "Executes",
     "Flow",
     "HasArtifacts",

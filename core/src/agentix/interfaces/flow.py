@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,10 +14,22 @@ if TYPE_CHECKING:
     from agentix.sandbox import Sandbox
 
 
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What an agent has done in an attempt whose scoring failed, as the dataset has kept it."""
+
+    directory: Path
+    """The `log_dir` of that attempt."""
+    data: Mapping[str, Any]
+    """What was given to `Flow.keep`."""
+
+
 class Flow(Protocol):
     """The steps of one attempt, each with its limit, its timing and its attribution."""
 
     trial: Trial
+    earlier: Earlier | None
+    """What is only to be scored again: there is no agent in this attempt. `None` for all datasets that never `keep`."""
     log_dir: Path | None
     """Directory on the host whose files are kept with the trial; `None` where nothing is kept."""
 
@@ -63,6 +76,17 @@ class Flow(Protocol):
 
         Returns:
             Where the copies lie on the host, in the order of those paths that exist.
+        """
+        ...
+
+    def keep(self, data: Mapping[str, Any], /) -> None:
+        """Note what scoring takes of what the agent has done, once nothing else of its sandbox is needed.
+
+        Where scoring then fails, another attempt need not run the agent again: it finds this as `earlier`.
+        Nothing is noted where `log_dir` is None.
+
+        Args:
+            data: What JSON can hold, such as which files below `log_dir` are the answer.
         """
         ...
 

@@ -21,7 +21,7 @@ async def drive(roles: Roles, flow: AttemptFlow) -> dict[str, Any] | None:
     Returns:
         The checked score; `None` where there was nothing to score.
     """
-    if flow.resumed:
+    if flow.resumed and flow.earlier is None:
         return await _score_fresh(roles, flow)
     if roles.drives is not None:
         with boundary("dataset", plugin=roles.dataset):

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from anyio.abc import TaskGroup
 
 from agentix.errors import EnvFailed, HostError, SandboxGone, TrialError, VerifierError
+from agentix.interfaces import Earlier
 from agentix.models import AgentResult, Ended, SandboxConfig, Trial, Usage, slug
 from agentix.runner.ahead import Ahead, completed
 from agentix.runner.answer import Answer
 from agentix.runner.boundary import boundary
 from agentix.runner.collecting import collect
+from agentix.runner.earlier import write_earlier
 from agentix.runner.grading import check_score
 from agentix.runner.phases import Phases
 from agentix.runner.roles import Roles
@@ -35,6 +37,8 @@ class Kept:
     usage: Usage | None
     image_digest: str | None
     phases: Mapping[str, float]
+    earlier: Earlier | None = None
+    """Where the dataset drives its own flow: what it has kept itself."""
 
 
 class AttemptFlow:
@@ -99,6 +103,7 @@ class AttemptFlow:
         self.kept: Kept | None = None
         """What may be scored again without the agent; set when scoring in a fresh sandbox begins."""
         self.resumed = kept is not None
+        self.earlier = None if kept is None else kept.earlier
         if kept is not None:
             self._answer.patch = kept.patch
             self.solved, self.usage, self.image_digest = list(kept.solved), kept.usage, kept.image_digest
@@ -234,14 +239,22 @@ class AttemptFlow:
         """Delete a sandbox before the attempt ends; confirmed when this returns."""
         await self._sandboxes.close(sandbox)
 
-    def keep(self) -> None:
+    def keep(self, data: Mapping[str, Any] | None = None, /) -> None:
         """Note what the agent has done, so that another attempt can score it again."""
+        earlier = None
+        if data is not None:
+            if self.log_dir is None:
+                return
+            earlier = Earlier(directory=self.log_dir, data=dict(data))
+            with boundary("host"):
+                write_earlier(earlier)
         self.kept = Kept(
             patch=self.patch,
             solved=tuple(self.solved),
             usage=self.usage,
             image_digest=self.image_digest,
             phases=dict(self._phases.seconds),
+            earlier=earlier,
         )
 
     def prepare_sandbox(self, config: SandboxConfig | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agentix.api import FailureCode, SandboxConfig, Unsupported
+from agentix.api import FailureCode, SandboxConfig, Unsupported, run_rollouts
 from agentix.plugins.datasets.harbor import HarborConfig, HarborDataset
 from agentix.sandbox import HostProcessProvider
 
@@ -165,6 +166,56 @@ async def test_a_separate_verifier_sees_artifacts_and_nothing_else(
     rollout = await run(path, shell(script), keep=keep)
     assert rollout.failure is None, rollout.failure.message
     assert rollout.reward == 1.0
+
+
+@pytest.mark.parametrize("steps", [False, True])
+async def test_where_a_separate_verifier_failed_only_the_tests_run_again(
+    task: MakeTask, provider: Any, shell: Shell, tmp_path: Path, steps: bool
+) -> None:
+    there = tmp_path / "there"
+    verdict = "".join(
+        [
+            '[ "$(cat /app/answer /app/tree/a)" = "42\n1" ] || exit 1\n',
+            '[ -n "$AGAIN" ] && echo 1 > /logs/verifier/reward.txt; exit 0',
+        ]
+    )
+    toml = SEPARATE + 'env = { AGAIN = "${REVIEWED_AGAIN:-}" }\n'
+    more: dict[str, str] = {}
+    if steps:
+        toml += '[[steps]]\nname = "one"\n[steps.verifier]\nenvironment_mode = "shared"\n[[steps]]\nname = "two"\n'
+        more = {
+            "steps/one/instruction.md": "x",
+            "steps/two/instruction.md": "y",
+            "steps/one/tests/test.sh": sh("echo 0.5 > /logs/verifier/reward.txt"),
+        }
+    path = task(toml, sh(verdict), **more)
+    agent = shell("echo 42 > answer; mkdir -p tree; echo 1 > tree/a; ln -sf /etc/passwd tree/link")
+    failed: list[str] = []
+
+    def noted(event: Any) -> None:
+        if event.kind == "attempt_failed":
+            failed.append(event.message)
+            os.environ["REVIEWED_AGAIN"] = "yes"
+
+    try:
+        (rollout,) = await run_rollouts(
+            dataset=HarborDataset(HarborConfig(path=(str(path),))),
+            agent=agent,
+            provider=provider,
+            max_attempts=2,
+            on_event=noted,
+            trial_dir=lambda _: there,
+        )
+    finally:
+        os.environ.pop("REVIEWED_AGAIN", None)
+    assert len(failed) == 1
+    assert (rollout.failure, rollout.reward) == (None, 0.75 if steps else 1.0)
+    assert len(agent.requests) == (2 if steps else 1)
+    assert rollout.attempts == 2
+    own = there / "attempts" / "2" / ("two" if steps else "")
+    assert (own / "artifacts" / "app" / "answer").read_text() == "42\n"
+    assert (own / "verifier" / "reward.txt").read_text() == "1\n"
+    assert not (there / "attempts" / "2" / "failure.json").exists()
 
 
 async def test_a_verifiers_own_image_without_tests_is_told_who_brings_them(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import posixpath
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentix.api import EnvFailed, Flow, Sandbox, TrialError, slug
+import anyio.to_thread
+
+from agentix.api import Earlier, EnvFailed, Flow, Sandbox, TrialError, slug
 from agentix.plugins.datasets.harbor.artifacts import Collected, collect_artifacts, place_artifacts, run_collect_hooks
 from agentix.plugins.datasets.harbor.combine import StepResult, combine, missed_minimum
 from agentix.plugins.datasets.harbor.current_stage import CurrentStage
 from agentix.plugins.datasets.harbor.fetching import keep_logs
+from agentix.plugins.datasets.harbor.gradable import Gradable, copy_kept
 from agentix.plugins.datasets.harbor.healthcheck import wait_healthy
 from agentix.plugins.datasets.harbor.network import NetworkPolicy
 from agentix.plugins.datasets.harbor.places import (
@@ -45,12 +48,14 @@ class Driver:
     force_build: bool
 
     async def run(self) -> dict[str, Any]:
-        """Run every stage.
+        """Run every stage, or grade once more what an earlier attempt has kept.
 
         Raises:
             EnvFailed: The environment or a step cannot be set up.
             VerifierError: A stage has no valid reward.
         """
+        if self.flow.earlier is not None:
+            return await self._grade_again(self.flow.earlier)
         sandbox = await self.flow.setup()
         refuse_unswitchable(self.task, sandbox)
         stages = self.task.stages
@@ -76,7 +81,8 @@ class Driver:
             if not separate:
                 policy = verifier_network(stage, self.task.file.environment.network)
                 network = await self._switch(sandbox, network, policy)
-            score = await self._grade(sandbox, stage, is_last=index == len(stages) - 1)
+            done = Gradable(before=tuple(results), ended=agent.ended) if index == len(stages) - 1 else None
+            score = await self._grade(sandbox, stage, done)
             if stage.step is None:
                 return score
             results.append(StepResult(name=stage.step.name, ended=agent.ended, score=score))
@@ -85,8 +91,27 @@ class Driver:
                 if index < len(stages) - 1:
                     self.flow.note(f"stopped after the step {stage.step.name!r}: {missed}")
                 break
+        return self._combined(results)
+
+    def _combined(self, results: Sequence[StepResult]) -> dict[str, Any]:
         strategy = self.task.file.multi_step_reward_strategy or "mean"
         return combine(results, strategy=strategy, key=self.reward_key)
+
+    async def _grade_again(self, earlier: Earlier) -> dict[str, Any]:
+        """Run the tests of the last stage in a sandbox of their own, on what an earlier attempt has collected."""
+        stage = self.task.stages[-1]
+        directory = earlier.directory
+        if self.flow.log_dir is not None:
+            # So that this attempt has all of the answer, also for one after it.
+            again = self._log_dir(stage)
+            await anyio.to_thread.run_sync(copy_kept, directory, self.flow.log_dir, again and again / "verifier")
+            directory = self.flow.log_dir
+            self.flow.keep(earlier.data)
+        done = Gradable.read(earlier.data, directory)
+        score = await self._grade_apart(stage, self._log_dir(stage), done.collected)
+        if stage.step is None:
+            return score
+        return self._combined([*done.before, StepResult(name=stage.step.name, ended=done.ended, score=score)])
 
     async def _switch(self, sandbox: Sandbox, now: NetworkPolicy, wanted: NetworkPolicy) -> NetworkPolicy:
         if wanted != now:
@@ -115,7 +140,7 @@ class Driver:
             key = f"{self.task.directory / TASK_FILE}: {stage.key}healthcheck"
             await wait_healthy(sandbox, stage.healthcheck, key=key, user=stage.agent_user)
 
-    async def _grade(self, sandbox: Sandbox, stage: Stage, *, is_last: bool) -> dict[str, Any]:
+    async def _grade(self, sandbox: Sandbox, stage: Stage, done: Gradable | None) -> dict[str, Any]:
         logs = self._log_dir(stage)
         await keep_logs(self.flow, sandbox, AGENT_LOGS, None if logs is None else logs / "agent")
         await run_collect_hooks(self.flow, sandbox, stage.collect_hooks)
@@ -130,11 +155,16 @@ class Driver:
                 if self.kill_services:
                     await sandbox.kill_all()
                 return await self._verify(sandbox, stage, logs, bundled=False)
-            if is_last:
+            if done is not None:
+                if self.flow.log_dir is not None:
+                    self.flow.keep(replace(done, collected=tuple(collected)).write(self.flow.log_dir))
                 await self.flow.close(sandbox)
-            async with self._verifier_sandbox(stage) as fresh:
-                await place_artifacts(fresh, collected)
-                return await self._verify(fresh, stage, logs, bundled=stage.verifier_image.bundled)
+            return await self._grade_apart(stage, logs, collected)
+
+    async def _grade_apart(self, stage: Stage, logs: Path | None, collected: Sequence[Collected]) -> dict[str, Any]:
+        async with self._verifier_sandbox(stage) as fresh:
+            await place_artifacts(fresh, collected)
+            return await self._verify(fresh, stage, logs, bundled=stage.verifier_image.bundled)
 
     @asynccontextmanager
     async def _verifier_sandbox(self, stage: Stage) -> AsyncIterator[Sandbox]:
