@@ -53,6 +53,16 @@ def test_it_lists_what_would_run_and_keeps_nothing(place: Path) -> None:
     assert not (place / "runs").exists()
 
 
+def test_a_case_under_two_names_comes_from_one_place(place: Path) -> None:
+    text = (place / "e.yaml").read_text()
+    (place / "e.yaml").write_text(
+        text.replace('[{path: "cases/*"}]', "[{path: cases/one}, {path: cases/one, id: again}]")
+    )
+    done = cases(place, "e.yaml")
+    assert [line.split()[-1] for line in done.stdout.splitlines()[1:3]] == ["cases/one", "cases/one"]
+    assert "case 2/2 cases/one (again) -> " in done.stderr
+
+
 def test_as_json_it_is_one_object_with_every_trial(place: Path) -> None:
     found = json.loads(cases(place, "e.yaml", "--json", "--case", "t*").stdout)
     assert found["experiment"] == "nightly"

@@ -142,4 +142,5 @@ def _origin(case: Case) -> str:
         return case.dataset
     at = case.pin.get("commit", case.pin.get("ref", ""))[:12]
     where = case.pin.get("repo", "")
-    return f"{where}{'@' if at else ''}{at} {case.label}".strip()
+    path = case.label.removesuffix(f" ({case.name})")
+    return f"{where}{'@' if at else ''}{at} {path}".strip()

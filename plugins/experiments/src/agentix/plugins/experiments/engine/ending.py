@@ -36,7 +36,7 @@ class Ending:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Cases that the gate let not pass, where the run went on without them."""
+        """Cases that did not pass the gate, where the run went on without them."""
         return () if self.manifest is None or self.stopped else tuple(self.manifest.rejected)
 
     @property
@@ -108,7 +108,7 @@ def _verdict(ending: Ending) -> list[str]:
         lines.append(f"{failures} failed after a trial: agentix status {ending.path} --failures")
     if ending.left_out:
         cases = _shortened(ending.left_out)
-        lines.append(f"{plural(len(ending.left_out), 'case')} left out, which the gate let not pass: {cases}")
+        lines.append(f"{plural(len(ending.left_out), 'case')} left out by the gate: {cases}")
     if ending.unrun:
         lines.append(
             f"expected {ending.summary.n + ending.summary.unrun} results, have {ending.summary.n}; without a result: "

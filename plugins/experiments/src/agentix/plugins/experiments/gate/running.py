@@ -86,7 +86,7 @@ def _result(checked: Sequence[CheckedCase], *, unchecked: int) -> GateResult:
         reasons = "; ".join(f"case {c.case.label}: {rejected[c.case.label]}" for c in fatal[:5])
         more = f"; and {len(fatal) - 5} more" if len(fatal) > 5 else ""
         left = f" ({unchecked} not checked)" if unchecked else ""
-        stopped = f"the gate let {len(fatal)} of {len(checked)} cases not pass{left}: {reasons}{more}"
+        stopped = f"{len(fatal)} of {len(checked)} cases did not pass the gate{left}: {reasons}{more}"
     elif not passed:
         stopped = "the gate left out every case"
     return GateResult(

@@ -37,7 +37,7 @@ class Status:
     ended: tuple[Mapping[str, Any], ...] = field(default=())
     incomplete: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Cases that the gate let not pass, and why."""
+    """Cases that did not pass the gate, and why."""
     in_flight: tuple[Mapping[str, Any], ...] = ()
     """Trials that are being run, or were when the run was last seen; none of a run that ended."""
 
@@ -137,7 +137,7 @@ def print_status(
     if status.incomplete:
         output.line(f"did not complete: {status.incomplete}")
     for label, why in status.left_out.items():
-        output.line(f"not let pass by the gate: case {label}: {why}")
+        output.line(f"did not pass the gate: case {label}: {why}")
     for end in status.ended:
         if not end.get("ok"):
             output.line(f"step {end.get('step')}: {end.get('message')}")
