@@ -179,6 +179,43 @@ def test_an_answer_that_was_a_state_cannot_be_scored_again(toy):
     assert "gone" in called.err
 
 
+def test_what_a_dataset_with_its_own_flow_has_kept_is_scored_again_by_it(toy):
+    (toy.path / "driven.py").write_text("""
+from pathlib import Path
+
+from agentix.api import VerifierError
+from toy import Dataset as Plain
+
+
+class Dataset(Plain):
+    async def drive(self, flow, instance):
+        if flow.earlier is None:
+            sandbox = await flow.setup()
+            await flow.solve(sandbox)
+            (flow.log_dir / "answer").write_text(instance["instance_id"])
+            if instance["instance_id"] != "task-1":
+                flow.keep({"file": "answer"})
+        else:
+            assert (flow.earlier.directory / flow.earlier.data["file"]).read_text() == instance["instance_id"]
+
+        async def scorer():
+            if not Path("whole").exists():
+                raise VerifierError("no reward")
+            return {"reward": 0.5}
+
+        return await flow.score(scorer)
+""")
+    plugins = ["--dataset", "./driven.py:Dataset", "--agent", "./toy.py:Agent", "--provider", "./toy.py:Provider"]
+    toy.rollout("--id", "r", "--dataset-opt", "n=3", "--dataset-opt", "state=true", plugins=plugins)
+    count = (toy.path / "count").read_text()
+    (toy.path / "whole").touch()
+    called = toy.agentix("score", "r")
+    assert "not scored again: task-1-Agent-1: " in called.out
+    assert "2 trials: 0 resolved, 2 unresolved" in called.out
+    assert "2 results of 2 changed" in called.out
+    assert (toy.path / "count").read_text() == count
+
+
 def test_cache_prune_says_what_it_freed(toy, monkeypatch):
     monkeypatch.setenv("AGENTIX_CACHE_DIR", str(toy.path / "cache"))
     assert toy.agentix("cache", "path").out == f"{toy.path}/cache\n"

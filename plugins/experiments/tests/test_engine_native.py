@@ -98,6 +98,36 @@ def test_what_failed_to_be_scored_is_only_scored_again(toy) -> None:
     assert (toy.path() / "trials/one-toy-1/patch.diff").exists()
 
 
+def test_what_a_dataset_with_its_own_flow_kept_is_only_scored_again(toy) -> None:
+    (toy.root / "toy.py").write_text(
+        TOY.replace(
+            "    async def score(",
+            """    answer = "state"
+
+    async def drive(self, flow, instance):
+        if flow.earlier is None:
+            await flow.solve(await flow.setup())
+        elif (HERE / "log").write_text(str(flow.earlier.data)) and flow.log_dir is None:
+            raise ValueError("no directory")
+        flow.keep({"what": instance["instance_id"]})
+        return await flow.score(lambda: self.score(None, instance, PATCH))
+
+    async def score(""",
+        )
+    )
+    (toy.root / "broken").touch()
+    assert toy.run(toy.toy(), executor=None) == 3
+    # What was scored again and failed again is kept as well.
+    assert toy.run(toy.toy(), executor=None, retry=parse_retry(["infra"])) == 3
+    (toy.root / "broken").unlink()
+    assert toy.run(toy.toy(), executor=None, retry=parse_retry(["infra"])) == 0
+    record = toy.records()["one-toy-1"]
+    assert (record.reward, record.agent_version) == (1.0, "7")
+    assert "only scored again: the answer is that of the running before" in record.notes
+    assert sorted(solved(toy)) == ["one None", "two None"]
+    assert (toy.root / "log").read_text() == "{'what': 'one'}"
+
+
 def test_an_edited_agent_is_another_measurement(toy) -> None:
     from agentix.api import RunChanged
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentix.errors import AgentFailed
-from agentix.interfaces import ConfiguresSandbox, Dataset, Flow, HasLimits
+from agentix.interfaces import ConfiguresSandbox, Dataset, Drives, Earlier, Flow, HasLimits
 from agentix.models import AgentResult, ImageBuild, Limits, SandboxConfig
 
 if TYPE_CHECKING:
@@ -14,19 +14,23 @@ if TYPE_CHECKING:
 
 
 class RescoredDataset:
-    """Scores kept patches with another dataset's scorer, each in a fresh sandbox.
+    """Scores kept answers with another dataset's scorer, each in a fresh sandbox.
 
     Args:
         dataset: Whose instances and scorer they are.
         patches: The kept patch of each trial.
+        earlier: What the dataset kept itself of trials whose flow it drives; it goes before a patch.
     """
 
     answer = "state"
     """So that nobody looks for changes: there is no agent."""
 
-    def __init__(self, dataset: Dataset, patches: Mapping[str, str]) -> None:
+    def __init__(
+        self, dataset: Dataset, patches: Mapping[str, str], earlier: Mapping[str, Earlier] | None = None
+    ) -> None:
         self._dataset = dataset
         self._patches = patches
+        self._earlier = earlier or {}
 
     def instances(self) -> Iterable[dict[str, Any]]:
         """Those of the dataset."""
@@ -54,8 +58,12 @@ class RescoredDataset:
         """The dataset's scorer."""
         return await self._dataset.score(sandbox, instance, patch)
 
-    async def drive(self, flow: Flow, instance: dict[str, Any]) -> dict[str, Any]:
+    async def drive(self, flow: Flow, instance: dict[str, Any]) -> dict[str, Any] | None:
         """Score, and nothing else."""
+        earlier = self._earlier.get(flow.trial.trial_id)
+        if earlier is not None and isinstance(self._dataset, Drives):
+            flow.earlier = earlier
+            return await self._dataset.drive(flow, instance)
         patch = self._patches[flow.trial.trial_id]
         async with flow.fresh_sandbox() as fresh:
             return await flow.score(lambda: self._dataset.score(fresh, instance, patch))

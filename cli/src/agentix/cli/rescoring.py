@@ -19,11 +19,12 @@ from agentix.cli.run import run_plan
 from agentix.cli.select import Selection
 from agentix.cli.wording import plural, reason
 from agentix.errors import ConfigError, RunError
-from agentix.interfaces import ChoosesScoring, Dataset, HasContentHash
+from agentix.interfaces import ChoosesScoring, Dataset, Drives, Earlier, HasContentHash
 from agentix.models import Rollout, Trial, Usage
 from agentix.records import Manifest, PlannedInstance, PluginUse, Record, Run, Session, load_run
 from agentix.registry import label_of, load
 from agentix.runner import RUN_LABEL, TRIAL_LABEL
+from agentix.runner.earlier import find_earlier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,17 +67,19 @@ def rescore(asked: Rescoring) -> int:
     if asked.provider is None:
         provider_use = _restored("provider", manifest.provider, asked.provider_options)
     dataset = load("dataset", dataset_use.ref, dataset_use.options, where="--dataset")
-    _refuse_states(dataset, run)
+    earlier = _earlier(dataset, run)
+    if not earlier:
+        _refuse_states(dataset, run)
     provider = load("provider", provider_use.ref, provider_use.options, where="--provider")
     instances = {i["instance_id"]: i for i in Selection(patterns=asked.patterns).apply(dataset.instances())}
-    kept, left_out = _kept(run, instances, dataset, chosen=bool(asked.patterns))
+    kept, left_out = _kept(run, instances, dataset, earlier, chosen=bool(asked.patterns))
     output = Output.stderr() if asked.json else Output.stdout()
     for line in left_out:
         output.line(f"not scored again: {line}")
     if not kept:
         output.line(f"{run.path}: there is nothing to score again")
         return exit_codes.FAILED
-    plan = _plan(asked, run, manifest, kept, instances, dataset, provider, dataset_use, provider_use)
+    plan = _plan(asked, run, manifest, kept, earlier, instances, dataset, provider, dataset_use, provider_use)
     old = {record.trial_id: record for record in kept}
     code = run_plan(plan, transform=_keeping(old, label_of(dataset)))
     if not asked.json:
@@ -93,6 +96,14 @@ def _restored(kind: str, use: PluginUse, options: Mapping[str, object]) -> Plugi
     return PluginRequest(ref=use.ref, options=merged)
 
 
+def _earlier(dataset: Dataset, run: Run) -> dict[str, Earlier]:
+    """What a dataset with a flow of its own has kept, by trial."""
+    if not isinstance(dataset, Drives):
+        return {}
+    found = {record.trial_id: find_earlier(run.layout.trial(record.trial_id)) for record in run}
+    return {trial_id: earlier for trial_id, earlier in found.items() if earlier is not None}
+
+
 def _refuse_states(dataset: Dataset, run: Run) -> None:
     if getattr(dataset, "answer", "patch") != "patch":
         raise RunError(
@@ -103,7 +114,12 @@ def _refuse_states(dataset: Dataset, run: Run) -> None:
 
 
 def _kept(
-    run: Run, instances: Mapping[str, dict[str, Any]], dataset: Dataset, *, chosen: bool
+    run: Run,
+    instances: Mapping[str, dict[str, Any]],
+    dataset: Dataset,
+    earlier: Mapping[str, Earlier],
+    *,
+    chosen: bool,
 ) -> tuple[list[Record], list[str]]:
     """The records whose answer can be scored again, and why others cannot."""
     kept, left_out = [], []
@@ -114,6 +130,10 @@ def _kept(
             if chosen:
                 continue
             why = "the dataset has no such instance any more"
+        elif record.trial_id in earlier:
+            pass
+        elif getattr(dataset, "answer", "patch") != "patch":
+            why = "its answer was the state of a sandbox, which is gone"
         elif isinstance(dataset, ChoosesScoring) and dataset.scoring(instance) != "fresh":
             why = "it was scored in the agent's own sandbox, which is gone"
         elif not run.patch(record.trial_id):
@@ -133,6 +153,7 @@ def _plan(
     run: Run,
     manifest: Manifest,
     kept: list[Record],
+    earlier: Mapping[str, Earlier],
     instances: Mapping[str, dict[str, Any]],
     dataset: Dataset,
     provider: Any,
@@ -163,7 +184,7 @@ def _plan(
         ),
         path=path,
         dataset=RescoredDataset(
-            dataset, {r.trial_id: run.patch(r.trial_id).decode("utf-8", "surrogateescape") for r in kept}
+            dataset, {r.trial_id: run.patch(r.trial_id).decode("utf-8", "surrogateescape") for r in kept}, earlier
         ),
         agent=NoAgent(),
         provider=provider,

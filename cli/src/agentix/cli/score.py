@@ -34,10 +34,11 @@ def score(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the summary.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every phase, and tracebacks.")] = False,
 ) -> None:
-    """Score the patches of a run again, each in a new sandbox, with the dataset as it is now.
+    """Score the answers of a run again, each in a new sandbox, with the dataset as it is now.
 
     The results are a new set beside the old one, in RUN/rescored/N, which stays as it is. What cannot be scored
-    again is named: an answer that is the state of a sandbox went with it.
+    again is named: an answer that is the state of a sandbox went with it, unless the dataset has kept what its
+    scorer takes of it.
     """
     from agentix.cli.rescoring import Rescoring, rescore
     from agentix.cli.values import parse_pairs

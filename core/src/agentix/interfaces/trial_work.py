@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agentix.interfaces.agent import Agent
     from agentix.interfaces.dataset import Dataset
+    from agentix.interfaces.flow import Earlier
     from agentix.interfaces.provider import SandboxProvider
     from agentix.models import LLM, Case, Ended, Event, FailureCode, Limits, Phase, TimeoutRule, Trial, Usage
     from agentix.runner import Preparer
@@ -37,7 +38,9 @@ class KeptAnswer:
     """What an agent has done in an earlier running of a trial, whose scoring failed."""
 
     patch: str
-    """Any bytes, as UTF-8 with surrogateescape; never empty."""
+    """Any bytes, as UTF-8 with surrogateescape; empty only where there is `earlier`."""
+    earlier: Earlier | None = None
+    """What the dataset kept itself, where it drives its own flow."""
     ended: Ended | None = None
     usage: Usage | None = None
     agent_version: str | None = None

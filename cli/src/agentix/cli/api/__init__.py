@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from agentix.registry import describe, nearest
     from agentix.runner import RUN_LABEL, TRIAL_LABEL
     from agentix.runner.breaker import Breaker
+    from agentix.runner.earlier import find_earlier
     from agentix.stats import TERMS, Summary
 
 __all__ = [
@@ -90,6 +91,7 @@ __all__ = [
     "default_provider",
     "describe",
     "exit_codes",
+    "find_earlier",
     "locate",
     "log",
     "logging_to",

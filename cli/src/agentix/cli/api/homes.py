@@ -65,6 +65,7 @@ HOMES = {
         "TRIAL_FILE",
         "read_trial_file",
     ),
+    "agentix.runner.earlier": ("find_earlier",),
     "agentix.registry": (
         "describe",
         "nearest",

@@ -6,16 +6,17 @@ import json
 from pathlib import Path
 
 from agentix.api import KeptAnswer, Usage
-from agentix.cli.api import EARLIER_DIR, PATCH_FILE, TRAJECTORY_FILE, TRIAL_FILE, read_trial_file
+from agentix.cli.api import EARLIER_DIR, PATCH_FILE, TRAJECTORY_FILE, TRIAL_FILE, find_earlier, read_trial_file
 
 
 def kept_answer(trial_dir: Path) -> KeptAnswer | None:
     """The answer of the last running that was set aside; `None` where it left none, or none that can be read."""
-    earlier = trial_dir / EARLIER_DIR
-    numbers = [int(p.name) for p in earlier.iterdir() if p.name.isdigit()] if earlier.is_dir() else []
-    place = earlier / str(max(numbers, default=0))
+    aside = trial_dir / EARLIER_DIR
+    numbers = [int(p.name) for p in aside.iterdir() if p.name.isdigit()] if aside.is_dir() else []
+    place = aside / str(max(numbers, default=0))
     try:
-        patch = (place / PATCH_FILE).read_bytes()
+        earlier = find_earlier(place)
+        patch = b"" if earlier is not None and not (place / PATCH_FILE).exists() else (place / PATCH_FILE).read_bytes()
         record = read_trial_file(place / TRIAL_FILE).record
         trajectory = place / TRAJECTORY_FILE
         recorded = json.loads(trajectory.read_bytes()) if trajectory.exists() else None
@@ -23,6 +24,7 @@ def kept_answer(trial_dir: Path) -> KeptAnswer | None:
         return None
     return KeptAnswer(
         patch=patch.decode("utf-8", "surrogateescape"),
+        earlier=earlier,
         ended=record.ended,
         usage=None if record.usage is None else Usage(**record.usage.model_dump()),
         agent_version=record.agent_version,

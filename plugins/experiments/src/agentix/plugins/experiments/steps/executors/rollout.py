@@ -11,6 +11,7 @@ from agentix.api import (
     Boundary,
     ChoosesScoring,
     Dataset,
+    Drives,
     EnvFailed,
     Failure,
     FailureCode,
@@ -56,9 +57,11 @@ class RolloutStep:
             return StepOutcome(rollout=_failed(work, error))
         except UsageError as error:
             return StepOutcome(rollout=_failed(work, EnvFailed(error.message, detail="plugin", hint=error.hint)))
-        kept = work.kept if work.kept is not None and _can_score_again(dataset, work) else None
+        kept = work.kept if work.kept is not None and _can_score_again(dataset, work, work.kept) else None
         if kept is not None:
-            dataset, agent = RescoredDataset(dataset, {work.trial.trial_id: kept.patch}), NoAgent()
+            name = work.trial.trial_id
+            own = {} if kept.earlier is None else {name: kept.earlier}
+            dataset, agent = RescoredDataset(dataset, {name: kept.patch}, own), NoAgent()
         rollout = await rollout_one(
             work.trial,
             dataset=dataset,
@@ -83,9 +86,11 @@ class LocalStep(RolloutStep):
     provider = "local"
 
 
-def _can_score_again(dataset: Dataset, work: TrialWork) -> bool:
-    """Whether the answer is a patch, and scoring it needs nothing else of the agent's sandbox."""
-    if getattr(dataset, "answer", "patch") != "patch":
+def _can_score_again(dataset: Dataset, work: TrialWork, kept: KeptAnswer) -> bool:
+    """Whether scoring needs nothing of the agent's sandbox but a patch, or what the dataset has kept of it."""
+    if kept.earlier is not None and isinstance(dataset, Drives):
+        return True
+    if not kept.patch or getattr(dataset, "answer", "patch") != "patch":
         return False
     return not isinstance(dataset, ChoosesScoring) or dataset.scoring(dict(work.trial.instance)) == "fresh"
 
