@@ -184,7 +184,7 @@ async def test_one_attempt_does_not_see_what_another_did_to_the_instance() -> No
         ({"stop_after": 0}, "stop_after"),
         ({"retry_on": ["HOST"]}, "'HOST' is no failure code"),
         ({"retry_on": ["CANCELLED"]}, "not retried"),
-        ({"bundle": "eval:0.1.0"}, "there is no bundle eval:0.1.0"),
+        ({"bundle": "nobody-has-this:0.1.0"}, "there is no bundle nobody-has-this:0.1.0"),
         ({"dataset": object()}, "has no image"),
         ({"agent": object()}, "has no solve"),
         ({"agent": FakeAgent}, "is a class"),

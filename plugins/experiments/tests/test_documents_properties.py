@@ -7,7 +7,7 @@ import string
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from agentix.plugins.experiments.documents import ExperimentError, Submission, load
@@ -41,10 +41,16 @@ def test_what_a_yaml_library_writes_is_read_as_it_was(value: Any) -> None:
     import io
 
     from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     stream = io.StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.dump({"value": value}, stream)
+    try:
+        yaml.load(stream.getvalue())
+    except YAMLError:
+        # It writes `{a: :0}`, which it cannot read itself.
+        reject()
     problems: list[Problem] = []
     (node,) = read_documents(Path("f"), stream.getvalue(), problems)
     if not any("alias" in problem.message or "number" in problem.message for problem in problems):
