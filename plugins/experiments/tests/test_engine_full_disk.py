@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,10 @@ def test_a_check_that_has_nowhere_to_write_is_one_clear_error(lab) -> None:
     (lab.path() / "gate").write_text("in the way")
     with pytest.raises(HostError, match=r"could not be checked: .*/gate"):
         lab.run(lab.file(FILE))
+
+
+def test_verdicts_are_not_waited_for_where_no_file_holds_them(lab, capfd) -> None:
+    lab.path().parent.mkdir()
+    os.mkfifo(lab.root / "runs/gate-cache.json")
+    assert lab.run(lab.file(FILE)) == 0
+    assert (lab.root / "runs/gate-cache.json").is_file()

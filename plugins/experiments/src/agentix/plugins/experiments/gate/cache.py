@@ -52,6 +52,8 @@ class VerdictCache:
 
     def read(self) -> dict[str, CachedVerdict]:
         """All verdicts by their keys; a file that is damaged or of a newer version holds none."""
+        if not self.path.is_file():
+            return {}
         try:
             return dict(_File.model_validate_json(self.path.read_bytes()).verdicts)
         except (OSError, ValidationError):
