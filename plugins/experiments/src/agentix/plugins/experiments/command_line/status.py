@@ -16,9 +16,7 @@ def status(
     out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
     pass_at: Annotated[float | None, typer.Option(help="Count the trials with at least this reward.")] = None,
     failures: Annotated[bool, typer.Option("--failures", help="List what was not measured, and why.")] = False,
-    case: Annotated[
-        str | None, typer.Option(help="Only cases whose name contains this.", metavar="TEXT")
-    ] = None,
+    case: Annotated[str | None, typer.Option(help="Only cases whose name contains this.", metavar="TEXT")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how far a run is and what it has measured; it works while the run goes on."""
