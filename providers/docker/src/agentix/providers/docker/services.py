@@ -76,8 +76,8 @@ class Services:
             code = int(answer.json()["ExitCode"])
         return ExecResult(
             exit_code=code,
-            stdout=bytes(output.kept[0]),
-            stderr=bytes(output.kept[1]),
+            stdout=output.kept(0),
+            stderr=output.kept(1),
             timed_out=timed_out,
             duration_s=time.perf_counter() - begun,
             stdout_bytes=output.sizes[0],
@@ -110,15 +110,27 @@ class Services:
 
 
 class _Output:
-    """Stdout and stderr, each up to a limit, from the engine's frames."""
+    """Stdout and stderr from the engine's frames, of each the beginning and the end where it is above a limit."""
 
     def __init__(self, limit: int) -> None:
-        self.kept = (bytearray(), bytearray())
         self.sizes = [0, 0]
-        self._limit = limit
+        self._limits = (limit - limit // 2, limit // 2)
+        self._heads = (bytearray(), bytearray())
+        self._tails = (bytearray(), bytearray())
         self._buffer = bytearray()
         self._left = 0
         self._kind = 0
+
+    def kept(self, kind: int) -> bytes:
+        return bytes(self._heads[kind] + self._tails[kind])
+
+    def _keep(self, kind: int, part: bytes) -> None:
+        self.sizes[kind] += len(part)
+        head, tail = self._heads[kind], self._tails[kind]
+        room = self._limits[0] - len(head)
+        head += part[:room]
+        tail += part[room:]
+        del tail[: max(0, len(tail) - self._limits[1])]
 
     def feed(self, piece: bytes) -> None:
         self._buffer += piece
@@ -129,8 +141,7 @@ class _Output:
                     return
                 del self._buffer[: len(part)]
                 self._left -= len(part)
-                self.sizes[self._kind] += len(part)
-                self.kept[self._kind].extend(part[: max(0, self._limit - len(self.kept[self._kind]))])
+                self._keep(self._kind, part)
             elif len(self._buffer) >= _HEAD:
                 self._kind = int(self._buffer[0] == _ERR)
                 self._left = int.from_bytes(self._buffer[4:_HEAD], "big")
