@@ -288,6 +288,13 @@ def test_results_that_cannot_be_kept_stop_the_run(toy, monkeypatch):
     assert len(toy.ran()) < 4
 
 
+def test_a_result_that_is_none_for_what_is_in_it_costs_its_trial_and_not_the_run(toy):
+    called = toy.rollout("--id", "r", "--agent-opt", "cost=nan")
+    assert called.code == 3
+    assert [line["failure_code"] for line in toy.lines("r")] == ["HOST_ERROR"] * 4
+    assert "what the trial gave is no result" in toy.lines("r")[0]["failure_message"]
+
+
 @pytest.fixture
 def full_disk(toy):
     """Mounts a file system of so many KiB at `runs`."""

@@ -18,8 +18,9 @@ from agentix.cli.preflight import provider_problem
 from agentix.cli.runlog import log
 from agentix.cli.signals import SignalLatch
 from agentix.cli.wording import reason
-from agentix.models import Event, Rollout, Trial
-from agentix.records import ResumePlan, RunWriter
+from agentix.errors import RunError
+from agentix.models import Event, Failure, FailureCode, Rollout, Trial
+from agentix.records import Record, ResumePlan, RunWriter
 from agentix.runner import RolloutStream, stream_trials
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class Execution:
         try:
             if self._transform is not None:
                 rollout = self._transform(rollout, trial)
-            record = await self._writer.record(rollout, trial, agent=self._plan.agent_name)
+            record = await self._record(rollout, trial)
         except Exception as error:
             log.exception("%s: the result could not be kept", trial.trial_id)
             self._stop(f"the result of {trial.trial_id} could not be kept: {error}")
@@ -181,6 +182,22 @@ class Execution:
             self._say(f"{record.trial_id}: what it cost is unknown; trials like it do not count against --max-cost-usd")
         for note in self._hooks.call("agentix_record_written", record=record.to_data()):
             log.warning("%s", note)
+
+    async def _record(self, rollout: Rollout, trial: Trial) -> Record | None:
+        """Keep a result; one that is none because of what is in it is kept as a failure of who made it."""
+        agent = self._plan.agent_name
+        try:
+            return await self._writer.record(rollout, trial, agent=agent)
+        except (OSError, RunError):
+            raise
+        except Exception as error:
+            log.exception("%s: what it gave is no result", trial.trial_id)
+            message = f"what the trial gave is no result: {type(error).__name__}: {error}"
+            failure = Failure(code=FailureCode.HOST_ERROR, message=message, detail="result", boundary="host")
+            bare = Rollout(
+                rollout.instance_id, error=message, trial_id=trial.trial_id, index=trial.index, failure=failure
+            )
+            return await self._writer.record(bare, trial, agent=agent)
 
     def _on_event(self, event: Event) -> None:
         self._board.on_event(event)
