@@ -214,6 +214,15 @@ def test_an_export_is_the_same_each_time_and_comes_back_whole(built: Bundle, tmp
     assert list((found.path / "site/kit/__pycache__").glob("cli.*.pyc"))
 
 
+def test_a_description_that_was_edited_is_damaged_and_says_how(built: Bundle) -> None:
+    data = (built.path / "bundle.json").read_bytes()
+    assert Description.parse(data, where="bundle.json").digest == built.digest
+    with pytest.raises(BundleError, match=r"damaged: the digest is not"):
+        Description.parse(data.replace(b'"python": "3.', b'"python": "4.'), where="bundle.json")
+    with pytest.raises(BundleError, match=r"damaged: python: Field required"):
+        Description.parse(data.replace(b'"python": ', b'"other": '), where="bundle.json")
+
+
 def test_an_export_that_cannot_be_written_leaves_nothing(built: Bundle, tmp_path: Path) -> None:
     with pytest.raises(HostError, match="cannot be written"):
         export_bundle("eval:0.1.0", tmp_path / "nowhere/eval.tar")

@@ -130,7 +130,8 @@ class Description(BaseModel):
                 raise BundleError(
                     f"{where} is of another schema version", hint="use the agentix that built it, or a newer one"
                 ) from None
-            raise BundleError(f"{where} is damaged: {place}: {first['msg']}", hint="build or import it again") from None
+            what = ": ".join(text for text in (place, first["msg"].removeprefix("Value error, ")) if text)
+            raise BundleError(f"{where} is damaged: {what}", hint="build or import it again") from None
 
     def to_bytes(self) -> bytes:
         """The content of bundle.json."""
