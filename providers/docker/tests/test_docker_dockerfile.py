@@ -116,7 +116,7 @@ def test_a_secret_that_is_required_is_refused_and_another_one_left_out() -> None
 def test_buildkit_keeps_its_mounts_and_uses_its_own_frontend() -> None:
     text = "# syntax=docker/dockerfile:1\nFROM a\nRUN --mount=type=cache,target=/c <<E\nx\nE\nCOPY --link a b\n"
     old = lower(text, args={}, classic=False).text
-    assert old == '#\nFROM a\nRUN --mount=type=cache,target=/c ["/bin/sh", "-c", "x\\n"]\nCOPY a b\n'
+    assert old == '#\nFROM a\nRUN --mount=type=cache,target=/c ["/bin/sh", "-c", "x\\n"]\n#\n#\nCOPY a b\n'
     assert lower(text, args={}, classic=False, heredocs=False).text == text.replace(text.splitlines()[0], "#")
     custom = "# syntax=example.org/own:1\nFROM a\n"
     assert lower(custom, args={}, classic=False, heredocs=False).text == custom

@@ -45,8 +45,10 @@ def test_any_text_is_lowered_or_refused_with_its_line(text: str) -> None:
 def test_the_body_of_a_run_is_its_script_byte_by_byte(lines: list[str]) -> None:
     body = "".join(f"{line}\n" for line in lines if line != "END" and not line.startswith("#!"))
     text = lower(f"FROM x\nRUN <<END\n{body}END\nCMD y\n", args={}).text
-    first, run, last = text.split("\n", 2)
-    assert (first, last) == ("FROM x", "CMD y\n")
+    first, run, *blank, last = text.splitlines()
+    assert (first, last) == ("FROM x", "CMD y")
+    # Builders name the lines of the author.
+    assert blank == ["#"] * (body.count("\n") + 1)
     assert json.loads(run.removeprefix("RUN ")) == ["/bin/sh", "-c", body]
 
 
@@ -75,10 +77,11 @@ def test_files_have_their_names_modes_and_variables() -> None:
     )
     result = lower(source, args={"W": "given", "N": "not declared"})
     (first, shell), (second, raw) = sorted(result.files.items(), reverse=True)
-    assert result.text.splitlines()[-1] == f"COPY --chown=app {first} {second} /d/"
+    assert result.text.splitlines()[4] == f"COPY --chown=app {first} {second} /d/"
     assert first.startswith(FOLDER) and first.endswith("/run.sh") and second.endswith("/raw")
     assert shell == (b"1 given /p/x q q none set $V\n", 0o755)
     assert raw == (b"$V\n", 0o755)
+    assert result.text.count("\n") == source.count("\n")
 
 
 @pytest.mark.parametrize("text", ["FROM a\nRUN <<E\nnever\n", "FROM a\nCOPY <<'E' /x\nE \n"])

@@ -127,12 +127,17 @@ class _Lowering:
             if one.heredocs:
                 self._changed = True
                 rewrite = self._run_lines if one.keyword == "RUN" else self._copy
-                self._out.append(f"{one.keyword} {rewrite(slim, one.heredocs)}\n")
+                self._put(one, f"{one.keyword} {rewrite(slim, one.heredocs)}\n")
                 return
             if slim != one.rest:
                 self._changed = True
                 written = f"{one.keyword} {slim.rstrip()}\n"
-        self._out.append(written)
+        self._put(one, written)
+
+    def _put(self, one: Instruction, written: str) -> None:
+        """Add what an instruction became, with as many lines as it had, so that builders name the author's lines."""
+        had = one.written.count("\n") + sum(heredoc.raw.count("\n") for heredoc in one.heredocs)
+        self._out.append(written + "#\n" * (had - written.count("\n")))
 
     def _run_lines(self, rest: str, heredocs: Sequence[Heredoc]) -> str:
         flags = ""
