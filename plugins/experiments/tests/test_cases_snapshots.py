@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentix.api import Case, DatasetError, HostError, content_hash
-from agentix.plugins.experiments.cases import copying, is_intact, snapshots, with_case
+from agentix.plugins.experiments.cases import Intact, copying, snapshots, with_case
 from agentix.plugins.experiments.cases.copying import copy_tree
-from agentix.plugins.experiments.cases.snapshots import take_snapshot
+from agentix.plugins.experiments.cases.snapshots import is_intact, take_snapshot
 from agentix.plugins.experiments.cases.workspace import workspace
 
 
@@ -281,3 +281,34 @@ async def test_a_repaired_case_is_another_content_under_the_same_name(source: Pa
     assert second.directory is not None
     (second.directory / "more").write_text("")
     assert not await is_intact(second)
+
+
+@pytest.mark.anyio
+async def test_content_is_read_again_only_where_the_file_system_says_that_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "snapshot"
+    place.mkdir()
+    (place / "task.toml").write_text("a")
+    case = Case(
+        name="a",
+        label="a",
+        source="local",
+        dataset="harbor",
+        instance={},
+        sha256=content_hash(place),
+        directory=place,
+    )
+    intact = Intact()
+    assert await intact.check(case)
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshots, "content_hash", lambda _: pytest.fail("read again"))
+        assert await intact.check(case)
+    kept = (place / "task.toml").stat()
+    (place / "task.toml").write_text("b")
+    os.utime(place / "task.toml", ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    assert not await intact.check(case)
+    (place / "task.toml").write_text("a")
+    assert await intact.check(case)
+    shutil.rmtree(place)
+    assert not await intact.check(case)

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from agentix.api import FailureCode
+
 HOSTILE = """
 ---
 kind: Commands
@@ -72,3 +74,18 @@ def test_a_result_that_is_none_costs_its_own_trial_only(lab) -> None:
     assert records["a-x-1"].failure_code == "HOST_ERROR"
     assert records["b-x-1"].reward == 1.0
     assert lab.manifest()["incomplete"] is None
+
+
+def test_a_case_that_one_trial_has_written_to_is_run_by_no_other(lab) -> None:
+    script = "echo 1 > $OUT_DIR/reward.txt; chmod u+w $CASE_DIR; echo x > $CASE_DIR/planted"
+    lab.run(lab.file(HOSTILE.format(script=script, attempts=1)), executor="hostile", stop_after=None)
+    records = lab.records()
+    assert records["a-odd-1"].reward == 1.0
+    assert (records["a-fine-1"].failure_code, records["a-fine-1"].failure_detail) == ("ENV_FAILED", "case_changed")
+    lab.run(
+        lab.file(HOSTILE.format(script="exit 1", attempts=1)),
+        executor="hostile",
+        retry=frozenset({FailureCode.ENV_FAILED}),
+        force=True,
+    )
+    assert lab.records()["a-fine-1"].reward == 1.0

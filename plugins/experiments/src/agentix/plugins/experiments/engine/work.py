@@ -28,6 +28,7 @@ from agentix.api import (
     preparing,
 )
 from agentix.cli.api import RUN_LABEL, TRIAL_LABEL
+from agentix.plugins.experiments.cases import Intact
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.documents import AgentSpec, LLMSpec
 from agentix.plugins.experiments.engine.models import llm_of, priced
@@ -66,6 +67,7 @@ class Executor:
         self._max_attempts = experiment.max_attempts
         self._retry_on = retried(experiment.retry_on)
         self._preparer: Preparer | None = None
+        self._intact = Intact()
 
     def trial(self, planned: PlannedTrial) -> Trial:
         """The trial as the runner and hooks know it."""
@@ -136,6 +138,8 @@ class Executor:
             trial_dir=directory,
             work=work,
         )
+        if not await self._intact.check(planned.case):
+            return _changed(work.trial, planned.case)
         try:
             rollout = await self._execute(ctx, work)
         finally:
@@ -210,6 +214,22 @@ def retried(words: tuple[str, ...] | None) -> frozenset[FailureCode]:
 def probe_trial(case: Case, agent: str, *, index: int, llm: LLMSpec | None = None) -> PlannedTrial:
     """A trial that is evidence about a case and no result of the run."""
     return PlannedTrial(f"probe-{agent}-{index}", case, AgentSpec(name=agent), llm, index, 0)
+
+
+def _changed(trial: Trial, case: Case) -> Rollout:
+    message = f"the snapshot of {case.label} is not what its hash says any more: something wrote to {case.directory}"
+    failure = Failure(
+        code=FailureCode.ENV_FAILED,
+        message=f"{message}; the same --id with --retry infra has it made anew",
+        detail="case_changed",
+    )
+    return Rollout(
+        instance_id=trial.instance_id,
+        error=message,
+        trial_id=trial.trial_id,
+        index=trial.index,
+        failure=failure,
+    )
 
 
 def _broken(trial: Trial, step: ResolvedStep, error: Exception) -> Rollout:
