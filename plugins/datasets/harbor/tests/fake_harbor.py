@@ -52,6 +52,9 @@ for number, files in enumerate(todo["trials"]):
 if "spawn" in todo:
     sleeper = "import sys, time; time.sleep(600)"
     subprocess.Popen([sys.executable, "-c", sleeper, todo["spawn"]], start_new_session=True)
+if "until" in todo:
+    while not pathlib.Path(todo["until"]).exists():
+        time.sleep(0.005)
 if "wait" in todo:
     def asked(*_):
         (run / "asked").write_text("")

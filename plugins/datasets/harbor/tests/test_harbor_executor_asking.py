@@ -99,7 +99,7 @@ LLMS = [
 @pytest.mark.parametrize(("llm", "variable", "model"), LLMS)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_key_is_in_the_environment_of_harbor_alone(
-    harbor: Any, llm: LLM, variable: str, model: str, monkeypatch: pytest.MonkeyPatch
+    harbor: Any, llm: LLM, variable: str, model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     secret = "sk-canary-4711"
 
@@ -110,8 +110,10 @@ async def test_a_key_is_in_the_environment_of_harbor_alone(
     files = {"result.json": json.dumps(result(error="RuntimeError"))}
     broken = json.loads(files["result.json"])
     broken["exception_info"]["exception_message"] = f"refused {secret}"
-    harbor.script({"trials": [{"result.json": json.dumps(broken)}], "say": f"using {secret}"})
-    with command_lines() as seen:
+    looked = tmp_path / "looked"
+    todo = {"trials": [{"result.json": json.dumps(broken)}], "say": f"using {secret}", "until": str(looked)}
+    harbor.script(todo)
+    with command_lines(looked, when=str(harbor.program)) as seen:
         rollout = await harbor.run(llm=llm, key=key)
     assert harbor.env[variable] == secret
     assert "PYTHONPATH" not in harbor.env
@@ -125,7 +127,10 @@ async def test_a_key_is_in_the_environment_of_harbor_alone(
 
 
 class command_lines:  # noqa: N801
-    """Every command line on this machine while the context is open."""
+    """Every command line on this machine while the context is open; a file is made once one holds certain words."""
+
+    def __init__(self, looked: Path, *, when: str) -> None:
+        self.looked, self.when = looked, when
 
     def __enter__(self) -> set[str]:
         self.seen: set[str] = set()
@@ -141,6 +146,8 @@ class command_lines:  # noqa: N801
                     self.seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
                 except OSError:
                     continue
+            if any(self.when in line for line in self.seen):
+                self.looked.touch()
 
     def __exit__(self, *_: object) -> None:
         self.over.set()
