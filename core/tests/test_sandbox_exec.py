@@ -225,7 +225,7 @@ async def test_the_environment_is_what_was_set_and_nothing_of_the_host(
     async with HostProcessProvider().session(config) as other:
         result = await other.exec(["/usr/bin/env"], env={"BOTH": "call", "FROM_CALL": "1"})
     env = dict(line.split("=", 1) for line in result.text.splitlines())
-    assert set(env) == {"PATH", "HOME", "LANG", "USER", "LOGNAME", "FROM_CONFIG", "BOTH", "FROM_CALL"}
+    assert set(env) == {"PATH", "HOME", "LANG", "TMPDIR", "USER", "LOGNAME", "FROM_CONFIG", "BOTH", "FROM_CALL"}
     assert (env["BOTH"], env["FROM_CONFIG"], env["HOME"]) == ("call", "c", other.workdir)
 
 

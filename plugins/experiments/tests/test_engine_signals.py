@@ -15,7 +15,7 @@ SLOW = """
 kind: Commands
 slow:
   script: |
-    echo $$ > "$OUT_DIR/pid"
+    echo $$ > "$OUT_DIR/pid.new" && mv "$OUT_DIR/pid.new" "$OUT_DIR/pid"
     case $TRIAL_ID in a-*) echo 1 > "$OUT_DIR/reward.txt"; exit 0;; esac
     echo up > {root}/up
     exec sleep 300

@@ -199,6 +199,7 @@ if TYPE_CHECKING:
         Unreleased,
         context_var,
         start_time,
+        unpack_tar,
     )
     from agentix.stats import (
         AgentNumbers,
@@ -416,6 +417,7 @@ __all__ = [
     "stream_trials",
     "summarize_trajectory",
     "trial_id",
+    "unpack_tar",
     "usage_of",
 ]
 

@@ -180,6 +180,7 @@ HOMES = {
         "Unreleased",
         "context_var",
         "start_time",
+        "unpack_tar",
     ),
     "agentix.stats": (
         "AgentNumbers",

@@ -12,6 +12,7 @@ from agentix.sandbox.service import Service
 from agentix.sandbox.socket_stream import SocketStream
 from agentix.sandbox.transfer import DownloadReport
 from agentix.sandbox.tree import Tree, TreeEntry
+from agentix.sandbox.untrusted_tar import unpack_tar
 
 __all__ = [
     "BaseProvider",
@@ -29,4 +30,5 @@ __all__ = [
     "Unreleased",
     "context_var",
     "start_time",
+    "unpack_tar",
 ]

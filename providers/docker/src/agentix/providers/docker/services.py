@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-import tarfile
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any
 
 import anyio
 import anyio.to_thread
 
-from agentix.api import EnvFailed, ExecResult, HostError
+from agentix.api import EnvFailed, ExecResult, HostError, unpack_tar
 from agentix.providers.docker.compose_project import PROJECT
 from agentix.providers.docker.engine import Engine, EngineError, segment
 
@@ -162,33 +162,14 @@ async def _spool(file: IO[bytes], pieces: AsyncIterator[bytes], *, what: str) ->
 
 def _unpack(file: IO[bytes], local: Path) -> list[str]:
     """Put what an archive holds at a path; it comes out of a task and is not trusted."""
-    left_out: list[str] = []
-
-    def checked(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
-        try:
-            found = tarfile.data_filter(member, place)
-        except tarfile.FilterError as error:
-            left_out.append(f"{member.name}: {error}")
-            return None
-        return found.replace(mode=(found.mode or 0o644) | (0o700 if member.isdir() else 0o600), deep=False)
-
     local.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".service-", dir=local.parent) as place:
-        with tarfile.open(fileobj=file, mode="r|") as tar:
-            for count, member in enumerate(tar):
-                if count >= _MAX_ENTRIES:
-                    left_out.append(f"there are more than {_MAX_ENTRIES} entries; the rest was left out")
-                    break
-                try:
-                    tar.extract(member, place, filter=checked)
-                except OSError as error:
-                    left_out.append(f"{member.name}: {error.strerror}")
+        refused = unpack_tar(file, Path(place), max_bytes=_MAX_BYTES, max_entries=_MAX_ENTRIES)
         for top in sorted(Path(place).iterdir()):
             if local.is_dir() and not local.is_symlink():
                 shutil.rmtree(local)
             else:
                 local.unlink(missing_ok=True)
             top.rename(local)
-            if PurePosixPath(top.name).name:
-                break
-    return left_out
+            break
+    return [f"{os.fsdecode(one.path)}: {one.reason}" if one.path else one.reason for one in refused]
