@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from agentix.errors import HostError
-from agentix.models import AgentResult
+from agentix.models import AgentResult, RuntimeMount, SandboxConfig, SandboxInfo
 from agentix.runner import Rollout, Trial, run_rollouts, stream_rollouts, stream_trials
 from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider, fake_instance
 from agentix.testing.scripts import delay, fail, hang, only
@@ -134,6 +134,22 @@ async def test_instances_are_pulled_as_slots_become_free() -> None:
         await anyio.sleep(0.05)
         # Ten were read, as many as there are slots may wait to be read, and each slot may hold one.
         assert dataset.pulled <= 10 + 4 + 4
+
+
+async def test_a_run_that_is_cancelled_while_its_workers_begin_pulls_no_more_instances() -> None:
+    scope = anyio.CancelScope()
+
+    class Cancels(FakeProvider):
+        async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
+            scope.cancel()
+            return await super().create(config, runtime)
+
+    dataset, provider = Counted(5000), Cancels()
+    with scope:
+        await run_rollouts(dataset=dataset, agent=FakeAgent(), provider=provider, n_concurrent=8, prepare_ahead=3)
+    assert scope.cancelled_caught
+    assert dataset.pulled < 20
+    assert not provider.live
 
 
 async def test_no_more_trials_run_at_once_than_there_are_slots() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from agentix.models import Rollout, Trial
@@ -114,6 +115,8 @@ class Pool:
                 self._done.set()
 
     async def _next(self) -> Trial | None:
+        # A worker that begins when everything is being ended would begin the next one before it hears of that.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         if self._pacer is not None:
             await self._pacer.admitted()
         try:
