@@ -19,6 +19,8 @@ from table import Row, markdown
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "benchmarks.md"
 NOT_BENCHMARKS = {"all.py", "rates.py", "table.py"}
+LONG = {"long_run.py"}
+"""Looks for leaks over thousands of sandboxes, which takes minutes: it is run by itself."""
 
 ROWS_AS_JSON = """
 import dataclasses, importlib, json, sys
@@ -45,7 +47,7 @@ make bench
 
 def benchmarks() -> list[Path]:
     """The scripts that have rows to give."""
-    return sorted(script for script in HERE.glob("*.py") if script.name not in NOT_BENCHMARKS)
+    return sorted(script for script in HERE.glob("*.py") if script.name not in NOT_BENCHMARKS | LONG)
 
 
 def measure(script: Path) -> list[Row]:
