@@ -161,7 +161,7 @@ async def test_a_pacer_admits_at_once_while_the_loop_is_on_time_and_a_few_when_i
         with anyio.fail_after(1):
             await pacer.admitted()
         tasks.start_soon(pacer.run)
-        await anyio.lowlevel.checkpoint()
+        await anyio.wait_all_tasks_blocked()
         time.sleep(PULSE_S * 3)  # noqa: ASYNC251 - the pulse comes late
         await anyio.sleep(PULSE_S / 10)
         for _ in range(3):

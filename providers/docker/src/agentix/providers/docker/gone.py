@@ -15,8 +15,9 @@ from agentix.providers.docker.progress import messages
 
 _END_S = 2.0
 _INSPECT_S = 5.0
-_EVENTS_S = 0.5
+_EVENTS_S = 2.0
 _LOOK_BACK_S = 3600
+_NOTED_S = 0.2
 _TAIL = 4000
 
 
@@ -50,6 +51,11 @@ async def cause_of_death(engine: Engine, sandbox_id: str, *, log: str) -> Sandbo
     code = state.get("ExitCode")
     # The engine's flag also stands where a command was killed for memory, and the sandbox later ended otherwise.
     oom = bool(state.get("OOMKilled") or "oom" in happened) and code == 137 and not killed
+    if oom:
+        # The engine notes a kill once the container has ended of it, which may be after it was asked.
+        await anyio.sleep(_NOTED_S)
+        killed = "kill" in await _events(engine, sandbox_id)
+        oom = not killed
     if oom:
         cause = "its first process was killed for memory"
     elif killed:
