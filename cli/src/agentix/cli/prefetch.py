@@ -14,7 +14,7 @@ from agentix.cli.output import Output
 from agentix.errors import AgentixError, TrialError
 from agentix.interfaces import Dataset, Prefetches
 from agentix.models import ImageBuild, SandboxConfig
-from agentix.runner.roles import sandbox_configs
+from agentix.runner.wanted import WantedSandboxes, image_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,18 +37,19 @@ def distinct(
     """
     found: dict[str, Wanted] = {}
     failed: list[str] = []
+    sandboxes = WantedSandboxes(dataset)
     for instance in instances:
         try:
-            configs = sandbox_configs(dataset, instance)
+            configs = sandboxes.all(instance)
         except TrialError as error:
             failed.append(f"{instance['instance_id']}: {error}")
             continue
         for config in configs:
-            if config.image is None and config.compose is None:
+            key = image_key(config)
+            if key is None:
                 continue
             if built_only and config.compose is None and not isinstance(config.image, ImageBuild):
                 continue
-            key = config.model_dump_json(include={"image", "platform", "compose"})
             if key not in found:
                 found[key] = Wanted(what=_what(config, instance), config=config)
     return list(found.values()), failed

@@ -17,7 +17,7 @@ from agentix.interfaces import Prefetches, SandboxProvider
 from agentix.models import SandboxConfig, Trial
 from agentix.runner.lease import Lease
 from agentix.runner.phases import Phases
-from agentix.runner.roles import sandbox_configs
+from agentix.runner.wanted import image_key
 
 if TYPE_CHECKING:
     from agentix.runner.setting import Setting
@@ -27,7 +27,7 @@ _SCANNED = 64
 """How many trials ahead images are looked for: several trials of one instance need one image."""
 _IMMUTABLE = frozenset({str, int, float, bool, bytes})
 
-Upcoming = Callable[[int], Sequence[Trial]]
+LookAhead = Callable[[int], Sequence[Trial]]
 SettingOf = Callable[[Trial], "Setting"]
 
 
@@ -46,7 +46,7 @@ class Ahead:
     """
 
     def __init__(
-        self, provider: SandboxProvider, *, budget: int, setting_of: SettingOf, upcoming: Upcoming, tasks: TaskGroup
+        self, provider: SandboxProvider, *, budget: int, setting_of: SettingOf, upcoming: LookAhead, tasks: TaskGroup
     ) -> None:
         self.unreleased: list[str] = []
         """Ids of sandboxes that nobody used and that could not be deleted."""
@@ -140,7 +140,7 @@ class Ahead:
     def _configs(self, trial: Trial) -> Sequence[SandboxConfig]:
         """Whose images a trial needs that has no sandbox yet; where it has one, those that it needs besides."""
         try:
-            needed = sandbox_configs(self._setting_of(trial).roles.dataset, own_copy(trial))
+            needed = self._setting_of(trial).roles.wanted.all(own_copy(trial))
         except Exception:
             return ()
         return needed[1:] if trial.trial_id in self._next else needed
@@ -173,9 +173,9 @@ class Ahead:
         return False
 
     def _is_new(self, config: SandboxConfig) -> bool:
-        if config.image is None and config.compose is None:
+        wanted = image_key(config)
+        if wanted is None:
             return False
-        wanted = config.model_dump_json(include={"image", "platform", "compose"})
         key = hashlib.blake2b(wanted.encode("utf-8", "surrogateescape"), digest_size=16).digest()
         known = key in self._images
         self._images.add(key)

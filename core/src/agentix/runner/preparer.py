@@ -10,7 +10,7 @@ import anyio
 
 from agentix.interfaces import Dataset, SandboxProvider
 from agentix.models import AgentResult, Limits, Phase, TimeoutRule, Trial
-from agentix.runner.ahead import Ahead, Upcoming
+from agentix.runner.ahead import Ahead, LookAhead
 from agentix.runner.setting import Setting
 
 
@@ -43,7 +43,7 @@ async def preparing(
     provider: SandboxProvider,
     *,
     count: int,
-    upcoming: Upcoming,
+    upcoming: LookAhead,
     dataset_of: Callable[[Trial], Dataset],
     limits: Limits | None = None,
     timeouts: Mapping[Phase, TimeoutRule] | None = None,

@@ -10,7 +10,6 @@ from agentix.errors import EnvFailed, UsageError
 from agentix.interfaces import (
     Agent,
     ChoosesScoring,
-    ConfiguresSandbox,
     Dataset,
     Drives,
     HasArtifacts,
@@ -18,12 +17,12 @@ from agentix.interfaces import (
     HasLimits,
     HasMcpServers,
     HasSkills,
-    NeedsMoreSandboxes,
     Prepares,
     SandboxProvider,
     Scoring,
 )
 from agentix.models import Limits, McpServer, SandboxConfig
+from agentix.runner.wanted import WantedSandboxes
 
 _DATASET = ("image", "setup", "score")
 _AGENT = ("solve",)
@@ -50,6 +49,7 @@ class Roles:
         version = getattr(agent, "version", None)
         self.agent_version = version if isinstance(version, str) else None
         self.answer_is_patch = getattr(dataset, "answer", "patch") != "state"
+        self.wanted = WantedSandboxes(dataset)
         self._scoring = dataset if isinstance(dataset, ChoosesScoring) else None
         self._instruction = dataset if isinstance(dataset, HasInstruction) else None
         self._limits = dataset if isinstance(dataset, HasLimits) else None
@@ -59,7 +59,7 @@ class Roles:
 
     def config(self, instance: dict[str, Any]) -> SandboxConfig:
         """The sandbox that the dataset wants, with its image."""
-        return sandbox_config(self.dataset, instance)
+        return self.wanted.first(instance)
 
     def scoring(self, instance: dict[str, Any]) -> Scoring:
         """Where the answer is scored."""
@@ -104,22 +104,6 @@ class Roles:
             if isinstance(text, str) and text:
                 return text
         return ""
-
-
-def sandbox_config(dataset: Dataset, instance: dict[str, Any]) -> SandboxConfig:
-    """The sandbox that a dataset wants for an instance, with its image."""
-    config = dataset.sandbox_config(instance) if isinstance(dataset, ConfiguresSandbox) else SandboxConfig()
-    if config.image is None:
-        image = dataset.image(instance)
-        if image:
-            config = config.model_copy(update={"image": image})
-    return config
-
-
-def sandbox_configs(dataset: Dataset, instance: dict[str, Any]) -> tuple[SandboxConfig, ...]:
-    """All the sandboxes that a dataset wants for an instance, the agent's first."""
-    more = dataset.more_sandboxes(instance) if isinstance(dataset, NeedsMoreSandboxes) else ()
-    return (sandbox_config(dataset, instance), *more)
 
 
 def _require(plugin: object, kind: str, methods: tuple[str, ...]) -> None:
