@@ -117,7 +117,7 @@ class Connection:
         Raises:
             SandboxGone: It does not.
         """
-        if (gone := await self._asked()) is not None and not self._failing:
+        if (gone := await self._asked()) is not None:
             self._give_up(gone)
         self.check()
         async with self.call("exists", {"path": b"/"}) as call:
@@ -133,17 +133,11 @@ class Connection:
 
     def distrust(self, error: WireError) -> None:
         """Give the runtime up: it has sent what no honest one sends, so nothing it sends is worth waiting for."""
-        if not self._failing:
-            self._failing = True
-            self._break(error)
-            if self._scope is not None:
-                self._scope.cancel()
+        self._give_up(error)
 
     async def aclose(self) -> None:
         """Close the stream; the runtime then ends everything that it started."""
-        if not self._failing:
-            self._failing = True
-            self._break(SandboxGone("the sandbox was closed"))
+        self._fail(SandboxGone("the sandbox was closed"))
         if self._scope is None:
             await anyio.aclose_forcefully(self._stream)
             return
@@ -158,9 +152,7 @@ class Connection:
                 while await self._serve():
                     pass
         finally:
-            if not self._failing:
-                self._failing = True
-                self._break(SandboxGone("the sandbox was closed"))
+            self._fail(SandboxGone("the sandbox was closed"))
             try:
                 await anyio.aclose_forcefully(self._stream)
             finally:
@@ -180,15 +172,13 @@ class Connection:
                 finally:
                     self._group = None
         except* WireError as errors:
-            self._failing = True
-            self._break(errors.exceptions[0])  # type: ignore[arg-type]
+            self._fail(errors.exceptions[0])  # type: ignore[arg-type]
         except* (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             lost = not self._failing
         except* Exception as errors:
-            self._failing = True
             failure = HostError(f"the connection to the sandbox failed: {errors.exceptions[0]!r}", detail="wire")
             failure.__cause__ = errors.exceptions[0]
-            self._break(failure)
+            self._fail(failure)
         if not lost or self._failing:
             return False
         if self._resuming is None:
@@ -211,9 +201,7 @@ class Connection:
             self._again[:0] = again
             self._send_nowait = getattr(self._stream, "send_nowait", None)
             return True
-        if not self._failing:
-            self._failing = True
-            self._break(failure)
+        self._fail(failure)
         return False
 
     async def _lost(self) -> None:
@@ -229,6 +217,18 @@ class Connection:
                 self._break(gone)
         if self._failure is None:
             self._break(SandboxGone("the connection to the sandbox was lost"))
+
+    def _fail(self, failure: HostError) -> None:
+        """Make no more calls; the first reason stands."""
+        if not self._failing:
+            self._failing = True
+            self._break(failure)
+
+    def _give_up(self, failure: HostError) -> None:
+        if not self._failing:
+            self._fail(failure)
+            if self._scope is not None:
+                self._scope.cancel()
 
     def _break(self, failure: HostError) -> None:
         if self._failure is None:
@@ -361,12 +361,6 @@ class Connection:
                 # Whoever could tell does not answer either.
                 return None
         return None
-
-    def _give_up(self, gone: SandboxGone) -> None:
-        self._failing = True
-        self._break(gone)
-        assert self._scope is not None
-        self._scope.cancel()
 
 
 def _checked_greeting(greeting: Any) -> dict[str, Any]:
