@@ -178,6 +178,7 @@ if TYPE_CHECKING:
         run_rollouts_sync,
         stream_rollouts,
         stream_trials,
+        write_failure,
     )
     from agentix.runtime import (
         PAUSE_ARGS,
@@ -419,6 +420,7 @@ __all__ = [
     "trial_id",
     "unpack_tar",
     "usage_of",
+    "write_failure",
 ]
 
 

@@ -162,6 +162,7 @@ HOMES = {
         "run_rollouts_sync",
         "stream_rollouts",
         "stream_trials",
+        "write_failure",
     ),
     "agentix.runtime": ("PAUSE_ARGS", "SERVER_ARGS"),
     "agentix.sandbox": (

