@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio.to_thread
 
-from agentix.api import Case, Rollout, Scope, StepContext, StepOutcome
+from agentix.api import Case, Rollout, StepOutcome
 from agentix.plugins.experiments.gate.cache import CachedVerdict, VerdictCache
 from agentix.plugins.experiments.gate.repair import RepairFailed, recall, remember, repair, write_back
 from agentix.plugins.experiments.gate.setting import GateSetting
@@ -120,16 +120,10 @@ class CaseCheck:
         setting, case = self._setting, self._result.case
         work_dir = setting.directory(case, step)
         work_dir.mkdir(parents=True, exist_ok=True)
-        probes = _Probes(case, work_dir / "probes", setting)
-        ctx = StepContext(
-            scope=Scope.PER_CASE,
-            run_id=setting.run_id,
-            run_dir=setting.run_dir,
-            work_dir=work_dir,
-            experiment=setting.experiment,
+        ctx = replace(
+            setting.context(case, work_dir),
             subject={"name": case.name, "label": case.label, "sha256": case.sha256, "source": case.source},
-            case=case,
-            probe=probes,
+            probe=_Probes(case, work_dir / "probes", setting),
             say=setting.say,
         )
         return await run_step(step, ctx, runner=setting.runner, secrets=setting.secrets, backoff=setting.backoff)

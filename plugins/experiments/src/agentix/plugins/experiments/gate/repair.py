@@ -13,7 +13,7 @@ from uuid import uuid4
 import anyio
 import anyio.to_thread
 
-from agentix.api import AgentixError, Case, HostError, Scope, StepContext, content_hash
+from agentix.api import AgentixError, Case, HostError, StepContext, content_hash
 from agentix.plugins.experiments.cases import with_case
 from agentix.plugins.experiments.cases.copying import copy_tree
 from agentix.plugins.experiments.commands import Command
@@ -69,15 +69,7 @@ async def repair(case: Case, step: ResolvedStep, rejection: str, *, attempt: int
         "REJECTED_BY": step.label,
         "ATTEMPT": str(attempt),
     }
-    ctx = StepContext(
-        scope=Scope.PER_CASE,
-        run_id=setting.run_id,
-        run_dir=setting.run_dir,
-        work_dir=work_dir,
-        experiment=setting.experiment,
-        case=case,
-    )
-    await _run(step.fix, ctx, told, setting=setting)
+    await _run(step.fix, setting.context(case, work_dir), told, setting=setting)
     try:
         return await with_case(case, copy, snapshots=setting.snapshots)
     except AgentixError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from agentix.api import Case, Rollout, list_plugins, slug
+from agentix.api import Case, Rollout, Scope, StepContext, list_plugins, slug
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.steps import ResolvedStep, digest, exponential, file_hashes
 
@@ -73,6 +73,17 @@ class GateSetting:
     def directory(self, case: Case, step: ResolvedStep) -> Path:
         """Where a step on a case may write."""
         return self.case_directory(case) / step.key
+
+    def context(self, case: Case, work_dir: Path) -> StepContext:
+        """What a step or a repair is told of a case."""
+        return StepContext(
+            scope=Scope.PER_CASE,
+            run_id=self.run_id,
+            run_dir=self.run_dir,
+            work_dir=work_dir,
+            experiment=self.experiment,
+            case=case,
+        )
 
 
 def _versions(kind: Literal["dataset"], name: str) -> list[str]:
