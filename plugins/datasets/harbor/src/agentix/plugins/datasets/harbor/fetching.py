@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 
@@ -12,6 +14,7 @@ from agentix.api import Flow, HostError, Sandbox, TrialError
 
 _SCRATCH = ".collecting"
 _UNKEPT_S = 300.0
+T = TypeVar("T")
 
 
 async def fetch(flow: Flow, sandbox: Sandbox, source: str, place: Path) -> bool:
@@ -26,15 +29,9 @@ async def fetch(flow: Flow, sandbox: Sandbox, source: str, place: Path) -> bool:
     if flow.log_dir is not None:
         copies = await flow.collect(sandbox, [source], into=_SCRATCH)
         return await anyio.to_thread.run_sync(_settle, copies, place, flow.log_dir / _SCRATCH)
-    try:
-        with anyio.fail_after(_UNKEPT_S):
-            report = await sandbox.download(source, place)
-    except FileNotFoundError:
+    report = await _copied(source, sandbox.download(source, place), what=source)
+    if report is None:
         return False
-    except TimeoutError:
-        raise HostError(f"copying {source} took over {_UNKEPT_S:g} s", detail="collect_timeout") from None
-    except OSError as error:
-        raise HostError(f"{source} could not be copied: {error}") from error
     for refusal in report.refused[:5]:
         flow.note(f"not copied out of the sandbox: {source}: {os.fsdecode(refusal.path)}: {refusal.reason}")
     return await anyio.Path(place).exists()
@@ -49,15 +46,10 @@ async def fetch_from_service(flow: Flow, sandbox: Sandbox, service: str, source:
     Raises:
         TrialError: It could not be copied.
     """
-    try:
-        with anyio.fail_after(_UNKEPT_S):
-            left_out = await sandbox.service(service).download(source, place)
-    except FileNotFoundError:
+    copying = sandbox.service(service).download(source, place)
+    left_out = await _copied(source, copying, what=f"{source} of the service {service}")
+    if left_out is None:
         return False
-    except TimeoutError:
-        raise HostError(f"copying {source} took over {_UNKEPT_S:g} s", detail="collect_timeout") from None
-    except OSError as error:
-        raise HostError(f"{source} of the service {service} could not be copied: {error}") from error
     for reason in left_out[:5]:
         flow.note(f"not copied out of the service {service}: {source}: {reason}")
     return await anyio.Path(place).exists()
@@ -71,6 +63,19 @@ async def keep_logs(flow: Flow, sandbox: Sandbox, source: str, place: Path | Non
         await fetch(flow, sandbox, source, place)
     except TrialError as error:
         flow.note(f"{source} was not kept: {error.message}")
+
+
+async def _copied(source: str, copying: Awaitable[T], *, what: str) -> T | None:
+    """What was left out of a copy; `None` where there was nothing to copy."""
+    try:
+        with anyio.fail_after(_UNKEPT_S):
+            return await copying
+    except FileNotFoundError:
+        return None
+    except TimeoutError:
+        raise HostError(f"copying {source} took over {_UNKEPT_S:g} s", detail="collect_timeout") from None
+    except OSError as error:
+        raise HostError(f"{what} could not be copied: {error}") from error
 
 
 def _settle(copies: list[Path], place: Path, scratch: Path) -> bool:
