@@ -41,7 +41,6 @@ async def cause_of_death(engine: Engine, sandbox_id: str, *, log: str) -> Sandbo
             return SandboxGone(f"{what}: the engine went away: {error.message}", log_tail=tail, hint=error.hint)
     answer = await engine.call("GET", f"{path}/json", doing="inspect the container", ok=(404,), within_s=_END_S)
     happened = await _events(engine, sandbox_id)
-    killed = "kill" in happened
     state: dict[str, Any] = {} if answer.status == 404 else answer.json().get("State") or {}
     if answer.status == 404 or state.get("Status") in ("removing", "dead"):
         code = _code(happened.get("die"))
@@ -50,12 +49,13 @@ async def cause_of_death(engine: Engine, sandbox_id: str, *, log: str) -> Sandbo
         return SandboxGone(f"{what}: the engine hung up, but its container runs on{said}", log_tail=tail)
     code = state.get("ExitCode")
     # The engine's flag also stands where a command was killed for memory, and the sandbox later ended otherwise.
-    oom = bool(state.get("OOMKilled") or "oom" in happened) and code == 137 and not killed
-    if oom:
+    of_memory = bool(state.get("OOMKilled") or "oom" in happened) and code == 137
+    if of_memory and "kill" not in happened:
         # The engine notes a kill once the container has ended of it, which may be after it was asked.
         await anyio.sleep(_NOTED_S)
-        killed = "kill" in await _events(engine, sandbox_id)
-        oom = not killed
+        happened = await _events(engine, sandbox_id)
+    killed = "kill" in happened
+    oom = of_memory and not killed
     if oom:
         cause = "its first process was killed for memory"
     elif killed:
