@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import threading
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import fake_harbor
 import pytest
+from fake_harbor import failed, result
 
 from agentix.api import (
     LLM,
@@ -25,18 +25,7 @@ from agentix.testing import StepCase, StepContract
 
 pytestmark = pytest.mark.anyio
 
-
-def load_fake() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fake_harbor", Path(__file__).with_name("fake_harbor.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-FAKE = load_fake()
-anyio_backend, harbor = FAKE.anyio_backend, FAKE.harbor
-result, exception, trajectory, failed, alive = FAKE.result, FAKE.exception, FAKE.trajectory, FAKE.failed, FAKE.alive
+anyio_backend, harbor = fake_harbor.anyio_backend, fake_harbor.harbor
 
 
 async def test_a_machine_without_harbor_says_what_to_install(harbor: Any) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import time
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import anyio
+import fake_harbor
 import pytest
+from fake_harbor import alive, failed, result
 
 from agentix.api import (
     FailureCode,
@@ -21,18 +20,7 @@ from agentix.plugins.datasets.harbor.executor_process import project_name
 
 pytestmark = pytest.mark.anyio
 
-
-def load_fake() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fake_harbor", Path(__file__).with_name("fake_harbor.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-FAKE = load_fake()
-anyio_backend, harbor = FAKE.anyio_backend, FAKE.harbor
-result, exception, trajectory, failed, alive = FAKE.result, FAKE.exception, FAKE.trajectory, FAKE.failed, FAKE.alive
+anyio_backend, harbor = fake_harbor.anyio_backend, fake_harbor.harbor
 
 
 async def test_attempts_are_kept_and_the_last_one_counts(harbor: Any) -> None:

@@ -1,4 +1,7 @@
-"""A Harbor CLI that answers what it is told to, and the step `harbor` on it."""
+"""A Harbor CLI that answers what it is told to, and the step `harbor` on it.
+
+It is found because the pytest settings put this folder on the path of modules.
+"""
 
 from __future__ import annotations
 
