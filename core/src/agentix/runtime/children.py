@@ -131,9 +131,7 @@ class Child:
         """End it and everything below it."""
         # A stopped process still adopts what its descendants leave behind, so that all of it is found.
         processes.send([self.pid], processes.SIGSTOP)
-        tree = processes.living(self.pid)
-        processes.send(tree, processes.SIGTERM)
-        processes.send(tree, processes.SIGCONT)
+        processes.terminate(processes.living(self.pid))
         loop = asyncio.get_running_loop()
         deadline = loop.time() + GRACE_S
         while processes.living(self.pid) and loop.time() < deadline:  # noqa: ASYNC110 - nobody tells

@@ -62,9 +62,7 @@ class Direct:
             return
         now = time.monotonic()
         if self._kill_at is None:
-            tree = processes.living(self._server.pid, apart=self._apart())
-            processes.send(tree, processes.SIGTERM)
-            processes.send(tree, processes.SIGCONT)
+            processes.terminate(processes.living(self._server.pid, apart=self._apart()))
             self._kill_at = now + grace_s
             self._give_up_at = self._kill_at + GIVE_UP_S
         else:

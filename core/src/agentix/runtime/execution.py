@@ -41,20 +41,46 @@ def start(server: Server, number: int, arguments: dict[str, Any]) -> Command:
         argv = command
         name = argv[0]
         programs = [name] if b"/" in name else [_below(directory, name) for directory in path]
-    switch = not user.is_current
-    spec = {
+    pty = arguments["pty"]
+    spec = specification(
+        user, argv, programs, env=env, cwd=arguments["cwd"], pty=pty, stdin=arguments["stdin"] and not pty
+    )
+    return Command(server, number, spec, arguments, (user.uid, user.gid) if spec["switch"] else None)
+
+
+def specification(
+    user: users.User,
+    argv: list[bytes],
+    programs: list[bytes],
+    *,
+    env: dict[str, bytes],
+    cwd: bytes,
+    pty: bool,
+    stdin: bool,
+) -> dict[str, Any]:
+    """A command as who starts it takes it.
+
+    Args:
+        user: Whose rights it has.
+        argv: The program's name and its arguments.
+        programs: Where the program may be; the first that exists is started.
+        env: All of its variables.
+        cwd: Where it starts.
+        pty: Whether stdout is the terminal that it has.
+        stdin: Whether there is a descriptor for it.
+    """
+    return {
         "argv": argv,
         "programs": programs,
         "env": env,
-        "cwd": arguments["cwd"],
-        "switch": switch,
+        "cwd": cwd,
+        "switch": not user.is_current,
         "uid": user.uid,
         "gid": user.gid,
         "groups": user.groups,
-        "pty": arguments["pty"],
-        "stdin": arguments["stdin"] and not arguments["pty"],
+        "pty": pty,
+        "stdin": stdin,
     }
-    return Command(server, number, spec, arguments, (user.uid, user.gid) if switch else None)
 
 
 def environment(

@@ -125,6 +125,12 @@ def send(pids: Iterable[int], signal: int) -> None:
             continue
 
 
+def terminate(pids: Collection[int]) -> None:
+    """Ask processes to end, also those that are stopped."""
+    send(pids, SIGTERM)
+    send(pids, SIGCONT)
+
+
 def kill_all(root: int, *, everything: bool = False, spared: Container[int] = (), apart: Collection[int] = ()) -> int:
     """Kill one generation of what is alive below `root`.
 

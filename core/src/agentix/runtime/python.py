@@ -12,7 +12,7 @@ import select
 
 from agentix.runtime import answer, memory, users, wire
 from agentix.runtime.call import Call
-from agentix.runtime.execution import environment
+from agentix.runtime.execution import environment, specification
 from agentix.runtime.interpreter import worker_command
 from agentix.runtime.logpipe import LogPipe
 
@@ -59,25 +59,13 @@ class Worker(Call):
         user = users.resolve(chosen if chosen is not None else server.settings["base_user"])
         env = environment(server.settings, arguments, user, chosen=chosen is not None)
         argv = worker_command(arguments["library"], env)
-        switch = not user.is_current
-        spec = {
-            "argv": argv,
-            "programs": argv[:1],
-            "env": env,
-            "cwd": arguments["cwd"],
-            "switch": switch,
-            "uid": user.uid,
-            "gid": user.gid,
-            "groups": user.groups,
-            "pty": False,
-            "stdin": True,
-        }
+        spec = specification(user, argv, argv[:1], env=env, cwd=arguments["cwd"], pty=False, stdin=True)
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
         opened: list[int] = []
         try:
             opened += os.pipe2(os.O_CLOEXEC)
             opened += os.pipe2(os.O_CLOEXEC)
-            if switch:
+            if spec["switch"]:
                 for fd in opened:
                     os.fchown(fd, user.uid, user.gid)
             # The supervisor sees a command like any other; what it needs of one is `ended`.

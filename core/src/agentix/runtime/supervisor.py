@@ -193,7 +193,7 @@ class Supervisor:
                     continue
                 grace = self._read_kill()
                 if grace is not None and kill_at is None:
-                    self._terminate()
+                    processes.terminate(processes.living(posix.getpid()))
                     kill_at = time.monotonic() + grace
                     give_up_at = kill_at + GIVE_UP_S
                 elif grace is not None and kill_at is not None:
@@ -209,11 +209,6 @@ class Supervisor:
             self._poll.unregister(self._control.fileno())
             return 0.0
         return float(wire.decode(message[1:])) if message[:1] == KILL else None
-
-    def _terminate(self) -> None:
-        tree = processes.living(posix.getpid())
-        processes.send(tree, processes.SIGTERM)
-        processes.send(tree, processes.SIGCONT)
 
 
 def _reap(child: int, status: int | None) -> tuple[int | None, bool]:
