@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from agentix.errors import RecordsDamaged
-from agentix.records.manifest import PluginUse, Session, changed, changed_keys, use_changes
+from agentix.records.manifest import PluginUse, use_changes
 from agentix.records.plain import dump_pretty, plain
 from agentix.records.record import utc_now
+from agentix.records.run_manifest import RunManifest, Session, changed, changed_keys
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
 
@@ -91,10 +91,8 @@ class StepEnd(BaseModel):
     at: str = Field(default_factory=utc_now)
 
 
-class ExperimentManifest(BaseModel):
+class ExperimentManifest(RunManifest):
     """The configuration of an experiment's run and its history."""
-
-    model_config = _FROZEN
 
     schema_version: Literal[1] = 1
     kind: Literal["experiment"] = "experiment"
@@ -132,20 +130,6 @@ class ExperimentManifest(BaseModel):
     """What was changed by force while the run already had results."""
     sessions: tuple[Session, ...] = ()
 
-    @classmethod
-    def parse(cls, data: bytes, *, where: str) -> ExperimentManifest:
-        """Read a manifest.
-
-        Raises:
-            RecordsDamaged: It is not one, or was written by a newer version.
-        """
-        try:
-            return cls.model_validate_json(data)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise RecordsDamaged(f"{where}: {place}: {first['msg']}", hint="Use another --id.") from None
-
     @property
     def title(self) -> str:
         """What the run is, in one line."""
@@ -167,10 +151,6 @@ class ExperimentManifest(BaseModel):
             *self._agent_changes(new),
             *self._llm_changes(new),
         ]
-
-    def version_changes(self, new: ExperimentManifest) -> list[str]:
-        """Which distributions have another version in `new`."""
-        return list(changed_keys("versions", self.versions, new.versions))
 
     def _case_changes(self, new: ExperimentManifest) -> Iterator[str]:
         before = {case.name: case for case in self.cases}

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
-import anyio.to_thread
-
-from agentix.errors import RunChanged, RunError
+from agentix.errors import RunError
 from agentix.models import FailureCode, Rollout, Trial
-from agentix.records.commit import Entry, GroupCommit
-from agentix.records.durable import fsync_dir, replace_file, write_file
+from agentix.records.commit import Entry
+from agentix.records.durable import write_file
 from agentix.records.experiment import ExperimentManifest
-from agentix.records.layout import Layout
-from agentix.records.lock import Owner, RunLock
-from agentix.records.plain import dump_pretty, plain
+from agentix.records.open_run import OpenRun
 from agentix.records.record import Record, utc_now
 from agentix.records.repair import repair_results, writing
-from agentix.records.state import ResumePlan, RunState
-from agentix.records.trial_files import set_aside, trial_files
+from agentix.records.state import ResumePlan
+from agentix.records.trial_files import trial_files
 
 
-class ExperimentWriter:
+class ExperimentWriter(OpenRun):
     """Holds the lock of a run from before its cases are resolved until its report is written.
 
     Use as a context manager; while it is open, no other process writes to the run. Nothing on disk but the lock
@@ -41,36 +34,17 @@ class ExperimentWriter:
     """
 
     def __init__(self, path: Path, *, seen: Callable[[Record], None] | None = None) -> None:
-        self.layout = Layout(path)
-        self.notices: list[str] = []
-        self._lock = RunLock(self.layout.lock)
-        self._fd: int | None = None
-        self._commit: GroupCommit | None = None
+        super().__init__(path)
         self._manifest: ExperimentManifest | None = None
-        with writing(path):
-            self.layout.trials.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(Owner.this_process(utc_now()))
-        try:
-            if self._lock.taken_over is not None:
-                self.notices.append(f"taken over from {self._lock.taken_over}, which ended without saying so")
-            self.state = RunState.read(path, seen=seen)
+        with self._opening(seen=seen):
             self.notices += [line for line in self.state.notices if "had no line" not in line]
             self.earlier = self._earlier()
-        except BaseException:
-            self._lock.release()
-            raise
 
     def _earlier(self) -> ExperimentManifest | None:
         found = self.state.manifest
         if found is not None and not isinstance(found, ExperimentManifest):
             raise RunError(f"{self.layout.root}: this is no run of an experiment", hint="Use another --id.")
         return found
-
-    def __enter__(self) -> ExperimentWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
 
     @property
     def manifest(self) -> ExperimentManifest:
@@ -94,20 +68,11 @@ class ExperimentWriter:
         Raises:
             RunChanged: Something that matters differs.
         """
-        if self.earlier is None or not (self.state.done or self.state.recoverable):
+        if self.earlier is None or not self._has_results:
             return []
         changes = self.earlier.changes(manifest)
-        if changes and not force:
-            raise RunChanged(
-                f"{self.layout.root}: the configuration is not the one that this run was started with:\n"
-                + "\n".join(f"    {change}" for change in changes),
-                hint="Use another --id, or --force to go on and have the new records marked as mixed.",
-            )
+        self._refuse_changes(changes, force=force)
         return changes
-
-    def plan(self, trials: Iterable[Trial], *, retry: frozenset[FailureCode] = frozenset()) -> ResumePlan:
-        """Which of these trials are to be run; those of `ended_trials` count as kept."""
-        return self.state.plan(trials, retry=retry)
 
     def begin(
         self, manifest: ExperimentManifest, plan: ResumePlan, *, n_concurrent: int = 1, mixed: Iterable[str] = ()
@@ -121,27 +86,18 @@ class ExperimentWriter:
             self._begin(manifest, plan, n_concurrent, tuple(mixed))
 
     def _begin(self, manifest: ExperimentManifest, plan: ResumePlan, n_concurrent: int, mixed: tuple[str, ...]) -> None:
-        old, state = self.earlier, self.state
-        results = bool(state.done or state.recoverable)
-        changes = () if old is None else (*old.changes(manifest), *old.version_changes(manifest))
-        session = manifest.sessions[0].model_copy(
-            update={"n_concurrent": n_concurrent, "to_run": len(plan.run), "changed": changes}
-        )
-        new = manifest.model_copy(update={"sessions": (session,)})
+        old = self.earlier
+        changed = () if old is None else (*old.changes(manifest), *old.version_changes(manifest))
+        new = manifest.starting(n_concurrent=n_concurrent, to_run=len(plan.run), changed=changed)
         if old is not None:
-            new = old.resumed(new, mixed=mixed if results else ())
+            new = old.resumed(new, mixed=mixed if self._has_results else ())
         for half in self.layout.root.glob(".*.tmp"):
             half.unlink(missing_ok=True)
         # The manifest is first: results without one could not be resumed.
         self.update(new)
-        repair_results(state, without=frozenset(plan.retried))
-        again = {*plan.retried, *(trial.trial_id for trial in plan.run), *state.rerun}
-        known = {entry.name for entry in self.layout.trials.iterdir()}
-        for trial_id in sorted(again & known):
-            set_aside(self.layout.trial(trial_id))
-        self._fd = os.open(self.layout.results, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        fsync_dir(self.layout.root)
-        self._commit = GroupCommit(self._fd)
+        repair_results(self.state, without=frozenset(plan.retried))
+        self._set_aside(plan)
+        self._open_results()
 
     def update(self, manifest: ExperimentManifest) -> None:
         """Replace manifest.json, durably.
@@ -174,7 +130,7 @@ class ExperimentWriter:
         if rollout.failure is not None and rollout.failure.code is FailureCode.CANCELLED:
             return None
         manifest, at = self.manifest, utc_now()
-        notes = tuple(f"mixed: {change}" for change in manifest.mixed)
+        notes = manifest.record_notes
         records: list[Record] = []
 
         def render() -> tuple[list[tuple[str, bytes]], bytes]:
@@ -184,7 +140,7 @@ class ExperimentWriter:
             records.append(record)
             return trial_files(rollout, record, versions=manifest.versions), b""
 
-        await self._committed(Entry(self.layout.trial(trial.trial_id), render))
+        await self._results.commit(Entry(self.layout.trial(trial.trial_id), render))
         return records[0]
 
     async def finish(self, record: Record) -> None:
@@ -193,24 +149,4 @@ class ExperimentWriter:
         Raises:
             OSError: The disk did not take it.
         """
-        await self._committed(Entry(self.layout.trial(record.trial_id), lambda: ((), record.to_line())))
-
-    async def _committed(self, entry: Entry) -> None:
-        if self._commit is None:
-            raise RunError(f"{self.layout.root}: the run was not begun")
-        await self._commit.commit(entry)
-
-    async def write_progress(self, progress: Mapping[str, Any]) -> None:
-        """Replace progress.json and show other hosts that this run lives."""
-        await anyio.to_thread.run_sync(self._write_progress, dump_pretty(plain(progress)))
-
-    def _write_progress(self, data: bytes) -> None:
-        replace_file(self.layout.progress, data)
-        self._lock.touch()
-
-    def close(self) -> None:
-        """Release the run."""
-        if self._fd is not None:
-            fd, self._fd, self._commit = self._fd, None, None
-            os.close(fd)
-        self._lock.release()
+        await self._results.commit(Entry(self.layout.trial(record.trial_id), lambda: ((), record.to_line())))

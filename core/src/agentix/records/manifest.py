@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform as this_platform
 import re
-import socket
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from agentix.errors import RecordsDamaged
 from agentix.models import TimeoutRule
 from agentix.records.plain import clean_text, dump_pretty, plain
 from agentix.records.record import utc_now
+from agentix.records.run_manifest import RunManifest, Session, changed, changed_keys
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
 _SECRET = re.compile(r"(^|[_-])(api_?key|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
@@ -80,36 +77,8 @@ class PlannedInstance(BaseModel):
     """How many trials of it are planned, where it is another number than the run's."""
 
 
-class Host(BaseModel):
-    """Where a run ran."""
-
-    model_config = _FROZEN
-
-    name: str = Field(default_factory=socket.gethostname)
-    platform: str = Field(default_factory=this_platform.platform)
-    python: str = Field(default_factory=this_platform.python_version)
-    executable: str = Field(default_factory=lambda: sys.executable)
-
-
-class Session(BaseModel):
-    """One time that the run was started or resumed."""
-
-    model_config = _FROZEN
-
-    at: str = Field(default_factory=utc_now)
-    host: Host = Field(default_factory=Host)
-    n_concurrent: int = 1
-    to_run: int = 0
-    """How many trials were still to be run."""
-    versions: dict[str, str] = Field(default_factory=dict)
-    changed: tuple[str, ...] = ()
-    """Differences from the session before, which were forced or do not matter for the results."""
-
-
-class Manifest(BaseModel):
+class Manifest(RunManifest):
     """The configuration of a run and its history."""
-
-    model_config = _FROZEN
 
     schema_version: Literal[1] = 1
     run_id: str
@@ -131,20 +100,6 @@ class Manifest(BaseModel):
     mixed: tuple[str, ...] = ()
     """What was changed by force while the run already had results."""
     sessions: tuple[Session, ...] = ()
-
-    @classmethod
-    def parse(cls, data: bytes, *, where: str) -> Manifest:
-        """Read a manifest.
-
-        Raises:
-            RecordsDamaged: It is not one, or was written by a newer version.
-        """
-        try:
-            return cls.model_validate_json(data)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise RecordsDamaged(f"{where}: {place}: {first['msg']}", hint="Use another --id.") from None
 
     @property
     def title(self) -> str:
@@ -170,10 +125,6 @@ class Manifest(BaseModel):
             *changed_keys("timeouts", self.timeouts, new.timeouts),
             *self._case_changes(new),
         ]
-
-    def version_changes(self, new: Manifest) -> list[str]:
-        """Which distributions have another version in `new`."""
-        return list(changed_keys("versions", self.versions, new.versions))
 
     def _case_changes(self, new: Manifest) -> Iterator[str]:
         known = {i.id: i.sha256 for i in self.instances}
@@ -247,19 +198,3 @@ def use_changes(name: str, old: PluginUse, new: PluginUse) -> Iterator[str]:
         # A file that was not there before is one that the plugin writes.
         for key in sorted({*old.files} & {*new.files}):
             yield from changed(f"{name} option {key} sha256", old.files[key][:12], new.files[key][:12])
-
-
-def changed_keys(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that differ, each with both values."""
-    for key in sorted({*old, *new}):
-        yield from changed(f"{name} {key}", plain(old.get(key)), plain(new.get(key)))
-
-
-def changed(name: str, old: object, new: object) -> Iterator[str]:
-    """A difference in words, if there is one."""
-    if old != new:
-        yield f"{name}: {_word(old)} -> {_word(new)}"
-
-
-def _word(value: object) -> str:
-    return "(none)" if value is None else str(value)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
-import anyio.to_thread
-
-from agentix.errors import RunChanged, RunError
+from agentix.errors import RunError
 from agentix.models import FailureCode, Rollout, Trial
-from agentix.records.commit import Entry, GroupCommit
-from agentix.records.durable import fsync_dir, replace_file, write_file
-from agentix.records.layout import Layout
-from agentix.records.lock import Owner, RunLock
+from agentix.records.commit import Entry
+from agentix.records.durable import write_file
 from agentix.records.manifest import Manifest
-from agentix.records.plain import clean_text, dump_pretty, plain
+from agentix.records.open_run import OpenRun
+from agentix.records.plain import clean_text
 from agentix.records.record import Record, utc_now
 from agentix.records.repair import repair_results, writing
-from agentix.records.state import ResumePlan, RunState
-from agentix.records.trial_files import set_aside, trial_files
+from agentix.records.state import ResumePlan
+from agentix.records.trial_files import trial_files
 
 
-class RunWriter:
+class RunWriter(OpenRun):
     """Starts or resumes a run and keeps its results.
 
     Use as a context manager; while it is open, no other process writes to the run. Nothing on disk but
@@ -42,28 +35,12 @@ class RunWriter:
     """
 
     def __init__(self, path: Path, manifest: Manifest, *, force: bool = False) -> None:
-        self.layout = Layout(path)
+        super().__init__(path)
         self.manifest = manifest
-        self.notices: list[str] = []
         self._hashes = {i.id: i.sha256 for i in manifest.instances}
-        self._lock = RunLock(self.layout.lock)
-        self._fd: int | None = None
-        self._commit: GroupCommit | None = None
-        self._open(force=force)
-
-    def _open(self, *, force: bool) -> None:
-        with writing(self.layout.root):
-            self.layout.trials.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(Owner.this_process(utc_now()))
-        try:
-            if self._lock.taken_over is not None:
-                self.notices.append(f"taken over from {self._lock.taken_over}, which ended without saying so")
-            self.state = RunState.read(self.layout.root)
+        with self._opening():
             self.notices += self.state.notices
             self._mixed = self._check_changes(force=force)
-        except BaseException:
-            self._lock.release()
-            raise
 
     @property
     def _earlier(self) -> Manifest | None:
@@ -79,26 +56,10 @@ class RunWriter:
         if old is None:
             return []
         changes = old.changes(self.manifest)
-        if changes and not force:
-            raise RunChanged(
-                f"{self.layout.root}: the configuration is not the one that this run was started with:\n"
-                + "\n".join(f"    {change}" for change in changes),
-                hint="Use another --id, or --force to go on and have the new records marked as mixed.",
-            )
+        self._refuse_changes(changes, force=force)
         self.notices += [f"mixed: {change}" for change in changes]
         self.notices += [f"another version than before: {change}" for change in old.version_changes(self.manifest)]
-        has_results = bool(self.state.done or self.state.recoverable)
-        return changes if has_results else []
-
-    def __enter__(self) -> RunWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
-
-    def plan(self, trials: Iterable[Trial], *, retry: frozenset[FailureCode] = frozenset()) -> ResumePlan:
-        """Which of these trials are to be run; see `RunState.plan`."""
-        return self.state.plan(trials, retry=retry)
+        return changes if self._has_results else []
 
     def code_of(self, trial_id: str) -> FailureCode | None:
         """The failure code of a trial that had a result when the run was opened."""
@@ -120,22 +81,15 @@ class RunWriter:
         state, old = self.state, self._earlier
         without = frozenset(plan.retried)
         repair_results(state, without=without, more=[r for name, r in state.recoverable.items() if name not in without])
-        again = {*plan.retried, *(trial.trial_id for trial in plan.run), *state.rerun}
-        known = {entry.name for entry in self.layout.trials.iterdir()}
-        for trial_id in sorted(again & known):
-            set_aside(self.layout.trial(trial_id))
+        self._set_aside(plan)
         if old is not None and not plan.run:
             self.manifest = old
             return
-        first = self.manifest.sessions[0]
         changed = () if old is None else (*old.changes(self.manifest), *old.version_changes(self.manifest))
-        session = first.model_copy(update={"n_concurrent": n_concurrent, "to_run": len(plan.run), "changed": changed})
-        new = self.manifest.model_copy(update={"sessions": (session,)})
+        new = self.manifest.starting(n_concurrent=n_concurrent, to_run=len(plan.run), changed=changed)
         self.manifest = new if old is None else old.resumed(new, mixed=self._mixed)
         write_file(self.layout.manifest, self.manifest.to_bytes())
-        self._fd = os.open(self.layout.results, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        fsync_dir(self.layout.root)
-        self._commit = GroupCommit(self._fd)
+        self._open_results()
 
     def trial_dir(self, trial: Trial) -> Path:
         """The directory of a trial, for whoever writes the files of its attempts."""
@@ -150,12 +104,11 @@ class RunWriter:
         Raises:
             OSError: The disk did not take it.
         """
-        if self._commit is None:
-            raise RunError(f"{self.layout.root}: the run was not begun")
+        results = self._results
         if rollout.failure is not None and rollout.failure.code is FailureCode.CANCELLED:
             return None
         at = utc_now()
-        notes = tuple(f"mixed: {change}" for change in self.manifest.mixed)
+        notes = self.manifest.record_notes
         sha256 = self._hashes.get(clean_text(trial.instance_id))
         records: list[Record] = []
 
@@ -166,20 +119,5 @@ class RunWriter:
             records.append(record)
             return trial_files(rollout, record, versions=self.manifest.versions), record.to_line()
 
-        await self._commit.commit(Entry(self.trial_dir(trial), render))
+        await results.commit(Entry(self.trial_dir(trial), render))
         return records[0]
-
-    async def write_progress(self, progress: Mapping[str, Any]) -> None:
-        """Replace progress.json and show other hosts that this run lives."""
-        await anyio.to_thread.run_sync(self._write_progress, dump_pretty(plain(progress)))
-
-    def _write_progress(self, data: bytes) -> None:
-        replace_file(self.layout.progress, data)
-        self._lock.touch()
-
-    def close(self) -> None:
-        """Release the run."""
-        if self._fd is not None:
-            fd, self._fd, self._commit = self._fd, None, None
-            os.close(fd)
-        self._lock.release()
