@@ -7,6 +7,7 @@ import time
 from typing import Protocol
 
 from agentix.cli.board import Board
+from agentix.cli.guard import Guard, Shows
 from agentix.cli.output import Output
 from agentix.cli.wording import heartbeat, number, reason, seconds
 from agentix.models import Event
@@ -16,15 +17,8 @@ HEARTBEAT_S = 30.0
 _REASONS = 1000
 
 
-class Display(Protocol):
+class Display(Shows, Protocol):
     """Shows; it never fails and never waits."""
-
-    interval_s: float
-    """How often to call `tick`."""
-
-    def say(self, text: str) -> None:
-        """Show a line that stays."""
-        ...
 
     def on_event(self, event: Event, board: Board) -> None:
         """Something happened in a trial."""
@@ -32,14 +26,6 @@ class Display(Protocol):
 
     def on_record(self, record: Record, board: Board) -> None:
         """A trial has its result."""
-        ...
-
-    def tick(self, board: Board) -> None:
-        """Time has passed."""
-        ...
-
-    def close(self) -> None:
-        """Leave the screen as the summary wants it."""
         ...
 
 
@@ -106,6 +92,18 @@ class Quiet:
 
     def close(self) -> None:
         """Nothing."""
+
+
+class Guarded(Guard[Display]):
+    """A display that cannot end the run."""
+
+    def on_event(self, event: Event, board: Board) -> None:
+        """Something happened in a trial."""
+        self._do(lambda display: display.on_event(event, board))
+
+    def on_record(self, record: Record, board: Board) -> None:
+        """A trial has its result."""
+        self._do(lambda display: display.on_record(record, board))
 
 
 def make_display(output: Output, *, quiet: bool, verbose: bool, plain: bool = False) -> Display:

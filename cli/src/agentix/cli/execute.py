@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from agentix.cli.beside import close_provider, keep_progress
 from agentix.cli.board import Board
 from agentix.cli.budget import TrialQueue
 from agentix.cli.display import Display, event_line
@@ -112,18 +113,14 @@ class Execution:
             raise self._error
         self.outcome.stopped = self._queue.stopped
         self._board.state = "interrupted" if self.outcome.signal else "stopped" if self._queue.stopped else "finished"
-        await self._write_progress()
+        await keep_progress(self._writer, self._board.to_data())
         return self.outcome
 
     async def _close_provider(self) -> None:
-        aclose = getattr(self._plan.provider, "aclose", None)
-        if aclose is None:
-            return
-        with anyio.move_on_after(self._plan.request.limits.teardown_s, shield=True):
-            try:
-                await aclose()
-            except Exception as error:
-                self._say(f"the provider {self._plan.request.provider.ref} did not end well: {error}")
+        request = self._plan.request
+        error = await close_provider(self._plan.provider, within_s=request.limits.teardown_s)
+        if error is not None:
+            self._say(f"the provider {request.provider.ref} did not end well: {error}")
 
     async def _run_trials(self) -> None:
         problem = await provider_problem(self._plan.request.provider)
@@ -233,14 +230,8 @@ class Execution:
 
     async def _keep_progress(self) -> None:
         while True:
-            await self._write_progress()
+            await keep_progress(self._writer, self._board.to_data())
             await anyio.sleep(_PROGRESS_S)
-
-    async def _write_progress(self) -> None:
-        try:
-            await self._writer.write_progress(self._board.to_data())
-        except OSError as error:
-            log.warning("progress.json could not be written: %s", error)
 
     def _say(self, text: str) -> None:
         self._display.say(text)

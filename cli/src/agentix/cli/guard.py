@@ -4,26 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from agentix.cli.board import Board
-from agentix.cli.display import Display
 from agentix.cli.runlog import log
-from agentix.models import Event
-from agentix.records import Record
 
 
-class Guarded:
+class Shows(Protocol):
+    """What every display has."""
+
+    interval_s: float
+    """How often to call `tick`."""
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+        ...
+
+    def tick(self, board: Any) -> None:
+        """Time has passed."""
+        ...
+
+    def close(self) -> None:
+        """Leave the screen as what follows wants it."""
+        ...
+
+
+D = TypeVar("D", bound=Shows)
+
+
+class Guard(Generic[D]):
     """Passes everything on; after the first error it shows nothing more and the run goes on.
+
+    A kind of display that is told more has a guard of its own, which passes that on by `_do`.
 
     Args:
         display: What shows.
     """
 
-    def __init__(self, display: Display) -> None:
+    def __init__(self, display: D) -> None:
         self.interval_s = display.interval_s
-        self._display: Display | None = display
+        self._display: D | None = display
 
-    def __enter__(self) -> Guarded:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -33,23 +54,15 @@ class Guarded:
         """Show a line that stays."""
         self._do(lambda display: display.say(text))
 
-    def on_event(self, event: Event, board: Board) -> None:
-        """Something happened in a trial."""
-        self._do(lambda display: display.on_event(event, board))
-
-    def on_record(self, record: Record, board: Board) -> None:
-        """A trial has its result."""
-        self._do(lambda display: display.on_record(record, board))
-
-    def tick(self, board: Board) -> None:
+    def tick(self, board: Any) -> None:
         """Time has passed."""
         self._do(lambda display: display.tick(board))
 
     def close(self) -> None:
-        """Leave the screen as the summary wants it."""
+        """Leave the screen as what follows wants it."""
         self._do(lambda display: display.close())
 
-    def _do(self, call: Callable[[Display], None]) -> None:
+    def _do(self, call: Callable[[D], None]) -> None:
         if self._display is None:
             return
         try:

@@ -8,16 +8,16 @@ import anyio
 
 from agentix.cli import exit_codes
 from agentix.cli.board import Board
-from agentix.cli.display import Display, make_display
+from agentix.cli.display import Display, Guarded, make_display
+from agentix.cli.ending import missing, print_json
 from agentix.cli.execute import Execution, Outcome, Transform
-from agentix.cli.guard import Guarded
 from agentix.cli.limits import raise_open_files, width_for
 from agentix.cli.output import Output
 from agentix.cli.plan import Plan, make_plan
 from agentix.cli.request import RolloutRequest
 from agentix.cli.runlog import log, logging_to
 from agentix.cli.signals import SignalLatch
-from agentix.cli.summary import Ending, count_line, missing, print_json, print_text
+from agentix.cli.summary import Ending, count_line, print_text
 from agentix.hooks import Hooks
 from agentix.models import FailureCode
 from agentix.records import Manifest, ResumePlan, Run, RunState, RunWriter, load_run
@@ -75,7 +75,8 @@ def _run(plan: Plan, signals: SignalLatch, transform: Transform | None) -> int:
             else:
                 display.say(f"{plan.path}: finished already, {count_line(resume.kept, (), 0)}")
         elapsed = time.monotonic() - started
-        ending = _ending(plan, outcome, notices=notices, elapsed_s=elapsed, manifest=writer.manifest)
+        run = load_run(plan.path)
+        ending = _ending(plan, run, outcome, notices=notices, elapsed_s=elapsed, manifest=writer.manifest)
     if resume.run:
         for note in hooks.call("agentix_run_finished", summary=ending.summary.to_data()):
             output.line(f"note: {note}")
@@ -83,7 +84,7 @@ def _run(plan: Plan, signals: SignalLatch, transform: Transform | None) -> int:
         output = Output.stdout()
         print_json(ending, output)
     else:
-        print_text(ending, output)
+        print_text(ending, run, output)
     if output.lost is not None:
         Output.stderr().line(f"error: the summary could not be printed: {output.lost}; the results are kept")
         return ending.exit_code or exit_codes.FAILED
@@ -134,19 +135,23 @@ def _session(
     return outcome
 
 
-def _ending(plan: Plan, outcome: Outcome, *, notices: list[str], elapsed_s: float, manifest: Manifest) -> Ending:
+def _ending(
+    plan: Plan, run: Run, outcome: Outcome, *, notices: list[str], elapsed_s: float, manifest: Manifest
+) -> Ending:
     request = plan.request
-    run = load_run(plan.path)
+    summary = Summary()
     names: set[str] = set()
     unreleased: list[str] = [*outcome.unreleased]
     for record in run:
         names.add(record.trial_id)
         unreleased += record.unreleased
+        summary.add(record)
     unrun = missing((trial.trial_id for trial in plan.trials), names)
+    # What an earlier, larger selection planned and never ran is still missing from the run.
+    summary.planned = max(manifest.planned, len(names) + len(unrun))
     return Ending(
-        run=run,
-        # What an earlier, larger selection planned and never ran is still missing from the run.
-        summary=Summary.of(run, planned=max(manifest.planned, len(names) + len(unrun))),
+        layout=run.layout,
+        summary=summary,
         unrun=unrun,
         signal=outcome.signal,
         # Where nothing is left to run, stopping made no difference.

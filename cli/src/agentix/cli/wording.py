@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from agentix.cli.board import Board
 from agentix.records import Record
 from agentix.stats import Spread, Summary
 
 _REASON = 240
+_NAMED = 10
 
 
 def seconds(value: float | None) -> str:
@@ -54,6 +55,12 @@ def short(text: str, longest: int) -> str:
     return joined if len(joined) <= longest else joined[: longest - 1] + "…"
 
 
+def listed(names: Sequence[str], *, most: int = _NAMED) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def notes_of(record: Record, *, told: Container[str] = (), longest: int) -> str:
     """What there is to know of a trial, on one line: the first note, and how many more there are.
 
@@ -82,15 +89,25 @@ def heartbeat(board: Board) -> str:
     if board.running:
         phases = ", ".join(f"{phase}×{count}" for phase, count in sorted(board.phases().items()))
         parts.append(f"{len(board.running)} running ({phases})")
-    if board.summary.denominator:
-        parts.append(f"mean {number(board.summary.mean_reward)}")
-    parts += [f"{code} {count}" for code, count in sorted(board.summary.by_code.items(), key=str)]
-    if board.summary.cost_usd.known:
-        parts.append(f"${board.summary.cost_usd.total:.2f}")
+    parts += so_far(board.summary)
     for trial in board.slowest():
         took = board.started + board.elapsed - trial.started
         parts.append(f"slowest: {trial.trial_id} in {trial.phase} for {seconds(took)}")
     return " · ".join(parts)
+
+
+def so_far(summary: Summary) -> Iterator[str]:
+    """What is known of the results of a run that goes on: their mean, what has none and why, and the cost."""
+    if summary.denominator:
+        yield f"mean {number(summary.mean_reward)}"
+    yield from codes(summary)
+    if summary.cost_usd.known:
+        yield f"${summary.cost_usd.total:.2f}"
+
+
+def codes(summary: Summary) -> list[str]:
+    """The codes of trials without a reward, each with how often it is there."""
+    return [f"{code} {count}" for code, count in sorted(summary.by_code.items(), key=str)]
 
 
 def totals(summary: Summary) -> list[str]:
@@ -117,9 +134,7 @@ def totals(summary: Summary) -> list[str]:
     else:
         lines.append("mean reward none: nothing was measured")
     if summary.by_code:
-        lines.append(
-            "without a reward: " + ", ".join(f"{code} {n}" for code, n in sorted(summary.by_code.items(), key=str))
-        )
+        lines.append(f"without a reward: {', '.join(codes(summary))}")
     lines += _repeated(summary)
     tokens = _known(summary.tokens.sum, summary.tokens.unknown, "{:,.0f}")
     cost = _known(summary.cost_usd.sum, summary.cost_usd.unknown, "${:.4f}")

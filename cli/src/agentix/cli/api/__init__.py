@@ -15,21 +15,24 @@ from agentix.cli import exit_codes
 from agentix.cli.api.homes import HOMES as _HOMES
 
 if TYPE_CHECKING:
+    from agentix.cli.beside import close_provider, keep_progress
     from agentix.cli.budget import TrialQueue
+    from agentix.cli.ending import RunEnding, missing, print_json
     from agentix.cli.fingerprint import plugin_use
+    from agentix.cli.guard import Guard, Shows
     from agentix.cli.limits import raise_open_files, width_for
     from agentix.cli.locate import locate
     from agentix.cli.output import Output, printable
     from agentix.cli.plan import default_provider
     from agentix.cli.plugin_text import option_rows
+    from agentix.cli.redrawn import Redrawn, trial_line
     from agentix.cli.request import PluginRequest
     from agentix.cli.rescored_dataset import NoAgent, RescoredDataset
     from agentix.cli.runlog import log, logging_to
     from agentix.cli.signals import SignalLatch
-    from agentix.cli.summary import missing
     from agentix.cli.table import table
     from agentix.cli.values import parse_pairs
-    from agentix.cli.wording import number, plural, reason, result, seconds, short, totals
+    from agentix.cli.wording import codes, listed, number, plural, reason, result, seconds, short, so_far, totals
     from agentix.records import (
         INFRA,
         AgentRow,
@@ -72,15 +75,19 @@ __all__ = [
     "CommandUse",
     "ExperimentManifest",
     "ExperimentWriter",
+    "Guard",
     "Layout",
     "NoAgent",
     "Output",
     "PluginRequest",
     "PluginUse",
+    "Redrawn",
     "RescoredDataset",
     "ResumePlan",
+    "RunEnding",
     "RunState",
     "Session",
+    "Shows",
     "SignalLatch",
     "StepEnd",
     "StepFailure",
@@ -88,10 +95,14 @@ __all__ = [
     "Summary",
     "TrialQueue",
     "check_run_id",
+    "close_provider",
+    "codes",
     "default_provider",
     "describe",
     "exit_codes",
     "find_earlier",
+    "keep_progress",
+    "listed",
     "locate",
     "log",
     "logging_to",
@@ -103,6 +114,7 @@ __all__ = [
     "parse_retry",
     "plugin_use",
     "plural",
+    "print_json",
     "printable",
     "raise_open_files",
     "read_owner",
@@ -111,8 +123,10 @@ __all__ = [
     "result",
     "seconds",
     "short",
+    "so_far",
     "table",
     "totals",
+    "trial_line",
     "utc_now",
     "width_for",
 ]

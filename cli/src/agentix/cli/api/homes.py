@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 HOMES = {
+    "agentix.cli.beside": (
+        "close_provider",
+        "keep_progress",
+    ),
     "agentix.cli.budget": ("TrialQueue",),
+    "agentix.cli.ending": (
+        "RunEnding",
+        "missing",
+        "print_json",
+    ),
     "agentix.cli.fingerprint": ("plugin_use",),
+    "agentix.cli.guard": (
+        "Guard",
+        "Shows",
+    ),
     "agentix.cli.limits": (
         "raise_open_files",
         "width_for",
@@ -16,6 +29,10 @@ HOMES = {
     ),
     "agentix.cli.plan": ("default_provider",),
     "agentix.cli.plugin_text": ("option_rows",),
+    "agentix.cli.redrawn": (
+        "Redrawn",
+        "trial_line",
+    ),
     "agentix.cli.request": ("PluginRequest",),
     "agentix.cli.rescored_dataset": (
         "NoAgent",
@@ -26,16 +43,18 @@ HOMES = {
         "logging_to",
     ),
     "agentix.cli.signals": ("SignalLatch",),
-    "agentix.cli.summary": ("missing",),
     "agentix.cli.table": ("table",),
     "agentix.cli.values": ("parse_pairs",),
     "agentix.cli.wording": (
+        "codes",
+        "listed",
         "number",
         "plural",
         "reason",
         "result",
         "seconds",
         "short",
+        "so_far",
         "totals",
     ),
     "agentix.records": (
@@ -65,7 +84,6 @@ HOMES = {
         "TRIAL_FILE",
         "read_trial_file",
     ),
-    "agentix.runner.earlier": ("find_earlier",),
     "agentix.registry": (
         "describe",
         "nearest",
@@ -75,6 +93,7 @@ HOMES = {
         "TRIAL_LABEL",
     ),
     "agentix.runner.breaker": ("Breaker",),
+    "agentix.runner.earlier": ("find_earlier",),
     "agentix.stats": (
         "TERMS",
         "Summary",

@@ -71,7 +71,7 @@ def _lines(found: RunComparison, *, everything: bool) -> Iterator[str]:
 
 
 def _pair(pair: Comparison, *, everything: bool) -> Iterator[str]:
-    from agentix.cli.api import number, plural, table
+    from agentix.cli.api import listed, number, plural, table
 
     yield f"A  {pair.a}"
     yield f"B  {pair.b}"
@@ -94,9 +94,7 @@ def _pair(pair: Comparison, *, everything: bool) -> Iterator[str]:
             yield from ("", *table(["case", "A", "B", "B - A"], rows, right=frozenset({1, 2, 3})))
     for name, only in (("A", pair.only_a), ("B", pair.only_b)):
         if only:
-            yield f"measured only in {name}: {', '.join(only[:10])}" + (
-                f" and {len(only) - 10} more" if len(only) > 10 else ""
-            )
+            yield f"measured only in {name}: {listed(only)}"
 
 
 def _signed(value: float | None) -> str:

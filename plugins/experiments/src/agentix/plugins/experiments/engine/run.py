@@ -19,7 +19,7 @@ from agentix.cli.api import (
     raise_open_files,
     width_for,
 )
-from agentix.plugins.experiments.engine.ending import Ending, judge, print_ending
+from agentix.plugins.experiments.engine.ending import judge, print_ending
 from agentix.plugins.experiments.engine.flow import Outcome
 from agentix.plugins.experiments.engine.parts import Parts, load_parts
 from agentix.plugins.experiments.engine.preview import preview
@@ -52,40 +52,39 @@ def _run(request: RunRequest, parts: Parts, path: Path, signals: SignalLatch) ->
         notes.append(f"{allowed} trials at a time, because this process may open few files (ulimit -n)")
     board = Board(path.name, parts.submission.experiment.name)
     started = time.monotonic()
-    with ExperimentWriter(path, seen=board.count) as writer:
-        display = Guarded(make_display(output, quiet=request.quiet, plain=request.json or request.verbose))
-        try:
-            with ExitStack() as logging:
+    with (
+        ExperimentWriter(path, seen=board.count) as writer,
+        Guarded(make_display(output, quiet=request.quiet, plain=request.json or request.verbose)) as display,
+        ExitStack() as logging,
+    ):
 
-                def start_log() -> None:
-                    logging.enter_context(logging_to(writer.layout.log, verbose=request.verbose))
-                    log.info("%s: %s", path, parts.submission.path)
+        def start_log() -> None:
+            logging.enter_context(logging_to(writer.layout.log, verbose=request.verbose))
+            log.info("%s: %s", path, parts.submission.path)
 
-                # A run that is finished already is left as it is, its log too.
-                finished = writer.earlier is not None and writer.earlier.incomplete is None
-                if not finished:
-                    start_log()
-                for notice in (*parts.notices, *notes, *writer.notices):
-                    display.note(f"note: {notice}")
-                    log.info("note: %s", notice)
+        # A run that is finished already is left as it is, its log too.
+        finished = writer.earlier is not None and writer.earlier.incomplete is None
+        if not finished:
+            start_log()
+        for notice in (*parts.notices, *notes, *writer.notices):
+            display.note(f"note: {notice}")
+            log.info("note: %s", notice)
 
-                async def session() -> Outcome:
-                    return await Session(
-                        request,
-                        parts,
-                        writer=writer,
-                        board=board,
-                        display=display,
-                        hooks=hooks,
-                        signals=signals,
-                        width=allowed,
-                        start_log=start_log if finished else None,
-                    ).run()
+        async def session() -> Outcome:
+            return await Session(
+                request,
+                parts,
+                writer=writer,
+                board=board,
+                display=display,
+                hooks=hooks,
+                signals=signals,
+                width=allowed,
+                start_log=start_log if finished else None,
+            ).run()
 
-                outcome = anyio.run(session)
-        finally:
-            display.close()
-    ending: Ending = judge(request, path, outcome, board, elapsed_s=time.monotonic() - started)
+        outcome = anyio.run(session)
+    ending = judge(request, path, outcome, board, elapsed_s=time.monotonic() - started)
     if outcome.began:
         for note in hooks.call("agentix_run_finished", summary=ending.summary.to_data()):
             output.line(f"note: {note}")

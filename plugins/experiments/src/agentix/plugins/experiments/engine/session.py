@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 
 from agentix.api import AgentixError, Hooks, RunError, UsageError
-from agentix.cli.api import ExperimentWriter, SignalLatch, log, plural
+from agentix.cli.api import ExperimentWriter, SignalLatch, close_provider, keep_progress, log, plural
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.closing import Closing
 from agentix.plugins.experiments.engine.flow import Flow, Outcome
@@ -92,7 +92,7 @@ class Session:
         self._board.doing = ""
         if self.outcome.began or self._writer.earlier is None:
             self._board.state = self._end_state
-            await self._write_progress()
+            await keep_progress(self._writer, self._board.to_data())
         if self._error is not None:
             raise self._error
         return self.outcome
@@ -132,14 +132,10 @@ class Session:
                 self._say(f"the report could not be written: {error.message}")
 
     async def _close_provider(self) -> None:
-        aclose = getattr(self._parts.provider, "aclose", None)
-        if aclose is None:
-            return
-        with anyio.move_on_after(_GRACE_S if self.outcome.signal is None else _SHORT_GRACE_S, shield=True):
-            try:
-                await aclose()
-            except Exception as error:
-                self._say(f"the provider did not end well: {error}")
+        grace = _GRACE_S if self.outcome.signal is None else _SHORT_GRACE_S
+        error = await close_provider(self._parts.provider, within_s=grace)
+        if error is not None:
+            self._say(f"the provider did not end well: {error}")
 
     async def _watch_signals(self) -> None:
         async for number in self._signals:
@@ -163,14 +159,8 @@ class Session:
             now = anyio.current_time()
             if (self.outcome.began or self._writer.earlier is None) and now - last >= _PROGRESS_S:
                 last = now
-                await self._write_progress()
+                await keep_progress(self._writer, self._board.to_data())
             await anyio.sleep(self._display.interval_s)
-
-    async def _write_progress(self) -> None:
-        try:
-            await self._writer.write_progress(self._board.to_data())
-        except OSError as error:
-            log.warning("progress.json could not be written: %s", error)
 
     def _say(self, text: str) -> None:
         self._display.say(text)

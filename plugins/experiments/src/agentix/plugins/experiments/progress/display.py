@@ -8,22 +8,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from agentix.api import Record
-from agentix.cli.api import Output, log
+from agentix.cli.api import Guard, Output, Shows
 from agentix.plugins.experiments.progress.board import Board
 from agentix.plugins.experiments.progress.wording import heartbeat, result_line
 
 HEARTBEAT_S = 15.0
 
 
-class Display(Protocol):
-    """Shows; it never waits."""
-
-    interval_s: float
-    """How often to call `tick`."""
-
-    def say(self, text: str) -> None:
-        """Show a line that stays, and that the user has to know."""
-        ...
+class Display(Shows, Protocol):
+    """Shows; it never waits. What it is told by `say` is what the user has to know."""
 
     def note(self, text: str) -> None:
         """Show a line that stays, where anything but that is shown."""
@@ -31,14 +24,6 @@ class Display(Protocol):
 
     def result(self, record: Record, board: Board) -> None:
         """A trial has its line."""
-        ...
-
-    def tick(self, board: Board) -> None:
-        """Time has passed."""
-        ...
-
-    def close(self) -> None:
-        """Leave the screen as what follows wants it."""
         ...
 
 
@@ -114,20 +99,8 @@ class Quiet:
         """Nothing."""
 
 
-class Guarded:
-    """Passes everything on; after the first error it shows nothing more, and the run goes on.
-
-    Args:
-        display: What shows.
-    """
-
-    def __init__(self, display: Display) -> None:
-        self.interval_s = display.interval_s
-        self._display: Display | None = display
-
-    def say(self, text: str) -> None:
-        """Show a line that stays."""
-        self._do(lambda display: display.say(text))
+class Guarded(Guard[Display]):
+    """A display that cannot end the run."""
 
     def note(self, text: str) -> None:
         """Show a line that stays, where anything but that is shown."""
@@ -136,23 +109,6 @@ class Guarded:
     def result(self, record: Record, board: Board) -> None:
         """A trial has its line."""
         self._do(lambda display: display.result(record, board))
-
-    def tick(self, board: Board) -> None:
-        """Time has passed."""
-        self._do(lambda display: display.tick(board))
-
-    def close(self) -> None:
-        """Leave the screen as what follows wants it."""
-        self._do(lambda display: display.close())
-
-    def _do(self, call: Callable[[Display], None]) -> None:
-        if self._display is None:
-            return
-        try:
-            call(self._display)
-        except Exception:
-            self._display = None
-            log.exception("the display failed and is off")
 
 
 def make_display(output: Output, *, quiet: bool = False, plain: bool = False) -> Display:

@@ -3,63 +3,39 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live as RichLive
 from rich.text import Text
 
 from agentix.api import Record
-from agentix.cli.api import Output, number, printable, seconds
+from agentix.cli.api import Output, Redrawn, codes, number, printable, seconds, trial_line
 from agentix.plugins.experiments.progress.board import Board, CaseCount
 from agentix.plugins.experiments.progress.wording import result_line, short_case, where
 
 _BAR = 24
 
 
-class Live:
-    """Redraws a few lines; what has to stay is written above them.
+class Live(Redrawn[Board]):
+    """Bars, cases and trials; every result stays above them.
 
     Args:
         output: A terminal.
     """
 
-    interval_s = 0.25
-
     def __init__(self, output: Output) -> None:
-        stream: Any = output
-        self._console = Console(file=stream, force_terminal=True, highlight=False, emoji=False, markup=False)
-        live = RichLive(console=self._console, auto_refresh=False, transient=True)
-        live.start()
-        self._live: RichLive | None = live
         self._fancy = output.encoding.lower().replace("-", "") == "utf8"
-
-    def say(self, text: str) -> None:
-        """Show a line above the moving ones."""
-        self._console.print(Text(printable(text)), soft_wrap=True)
+        super().__init__(output, overflow="ellipsis" if self._fancy else "crop")
 
     def note(self, text: str) -> None:
-        """The same."""
+        """Show a line above the moving ones."""
         self.say(text)
 
     def result(self, record: Record, board: Board) -> None:
         """Keep a line for every result."""
         style = "red" if record.failure_code is not None or record.step_failures else ""
-        self._console.print(Text(printable(result_line(record, board)), style=style), soft_wrap=True)
+        self.keep(result_line(record, board), style=style)
 
-    def tick(self, board: Board) -> None:
-        """Draw again."""
-        if self._live is not None:
-            self._live.update(Group(*self._lines(board)), refresh=True)
-
-    def close(self) -> None:
-        """Take the moving lines away."""
-        if self._live is not None:
-            live, self._live = self._live, None
-            live.stop()
-
-    def _lines(self, board: Board) -> list[Text]:
-        width, height = self._console.width, self._console.height
+    def lines(self, board: Board, *, width: int, height: int) -> list[Text]:
+        """How far the run is, its cases, its trials, and the failures."""
         lines = [self._head(board)]
         if board.planned:
             lines.append(self._bar("trials", board.done, board.planned, width, more=self._numbers(board)))
@@ -68,12 +44,9 @@ class Live:
         room = max(2, height - len(lines) - 4)
         lines += self._cases(board, width, most=room // 3)
         lines += self._trials(board, width, most=max(1, room - room // 3))
-        failures = " · ".join(f"{code} {count}" for code, count in sorted(board.summary.by_code.items(), key=str))
+        failures = " · ".join(codes(board.summary))
         if failures:
             lines.append(Text(f"without a reward: {failures}", style="red"))
-        for line in lines:
-            line.no_wrap = True
-            line.truncate(width, overflow="ellipsis" if self._fancy else "crop")
         return lines
 
     def _head(self, board: Board) -> Text:
@@ -119,11 +92,8 @@ class Live:
         now = time.monotonic()
         lines = []
         for trial in board.slowest(most):
-            attempt = f" attempt {trial.attempt}" if trial.attempt > 1 else ""
-            state = f"{where(trial.step, trial.phase)}{attempt} {seconds(now - trial.since)}"
-            room = max(8, width - len(state) - 4)
-            name = trial.trial_id if len(trial.trial_id) <= room else trial.trial_id[: room - 1] + "…"
-            lines.append(Text(f"  {printable(name)}  {state}"))
+            doing, took = where(trial.step, trial.phase), now - trial.since
+            lines.append(trial_line(trial.trial_id, doing, attempt=trial.attempt, took=took, width=width))
         if len(board.in_flight) > most:
             lines.append(Text(f"  and {len(board.in_flight) - most} more trials", style="dim"))
         return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentix.api import Record
-from agentix.cli.api import number, reason, seconds
+from agentix.cli.api import reason, seconds, so_far
 from agentix.plugins.experiments.progress.board import Board
 
 CASES_SHOWN = 8
@@ -34,12 +34,7 @@ def counts(board: Board) -> str:
         parts.append(f"{len(board.in_flight)} running ({steps})")
     if board.dropped:
         parts.append(f"{board.dropped} dropped")
-    if board.summary.denominator:
-        parts.append(f"mean {number(board.summary.mean_reward)}")
-    parts += [f"{code} {count}" for code, count in sorted(board.summary.by_code.items(), key=str)]
-    if board.summary.cost_usd.known:
-        parts.append(f"${board.summary.cost_usd.total:.2f}")
-    return " · ".join(parts)
+    return " · ".join([*parts, *so_far(board.summary)])
 
 
 def result_line(record: Record, board: Board) -> str:
