@@ -8,9 +8,11 @@ import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentix.bundle.archive import export_bundle
 from agentix.bundle.description import Description
+from agentix.bundle.listing import hash_file
 from agentix.bundle.registry import Registry, parse_image_ref
 from agentix.errors import BundleError
 
@@ -18,7 +20,6 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 _DIGEST_LABEL = "agentix.bundle.digest"
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +55,14 @@ def push_bundle(ref: str, target: str) -> Pushed:
         description = export_bundle(ref, layer)
         config = Path(folder, "config.json")
         config.write_bytes(_config(description, diff_id=_digest_unpacked(layer)))
-        manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": _entry(config, _CONFIG)}
-        manifest |= {"layers": [_entry(layer, _LAYER)], "annotations": _labels(description)}
+        entries = {layer: _entry(layer, _LAYER), config: _entry(config, _CONFIG)}
+        manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": entries[config]}
+        manifest |= {"layers": [entries[layer]], "annotations": _labels(description)}
         content = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
         uploaded = 0
-        for path in (layer, config):
-            if registry.put_blob(path, digest=_digest(path)):
-                uploaded += path.stat().st_size
+        for path, entry in entries.items():
+            if registry.put_blob(path, digest=entry["digest"]):
+                uploaded += entry["size"]
         tag = place.tag or description.tag
         registry.put_manifest(content, kind=_MANIFEST, tag=tag)
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
@@ -88,18 +90,10 @@ def _labels(description: Description) -> dict[str, str]:
     }
 
 
-def _entry(path: Path, kind: str) -> dict[str, object]:
-    return {"mediaType": kind, "digest": _digest(path), "size": path.stat().st_size}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+def _entry(path: Path, kind: str) -> dict[str, Any]:
+    return {"mediaType": kind, "digest": f"sha256:{hash_file(path)}", "size": path.stat().st_size}
 
 
 def _digest_unpacked(path: Path) -> str:
-    found = hashlib.sha256()
-    with gzip.open(path) as file:
-        while piece := file.read(_CHUNK):
-            found.update(piece)
-    return f"sha256:{found.hexdigest()}"
+    with gzip.GzipFile(path) as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
