@@ -64,7 +64,7 @@ def take_snapshot(source: Path, snapshots: Path, *, work: Path) -> tuple[str, Pa
                 hint="Make room there and run it again." if error.errno in _FULL else None,
             ) from error
         finally:
-            _remove(copy)
+            shutil.rmtree(copy, ignore_errors=True)
         return digest, place
     raise DatasetError(f"{source}: changes while it is read; run it again when nobody is editing it")
 
@@ -133,7 +133,3 @@ def _is_below(filename: object, source: Path) -> bool:
 
 def _text(name: str | bytes) -> str:
     return name if isinstance(name, str) else name.decode("utf-8", "surrogateescape")
-
-
-def _remove(copy: Path) -> None:
-    shutil.rmtree(copy, ignore_errors=True)

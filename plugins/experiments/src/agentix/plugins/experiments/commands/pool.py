@@ -78,8 +78,7 @@ class Pool:
     async def close(self) -> None:
         """End all that wait."""
         while self._idle:
-            self._idle[-1].retire.set()
-            await self._idle.pop().ended.wait()
+            await self._retire(self._idle.pop())
 
     async def _retire(self, place: Place) -> None:
         place.retire.set()
