@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from agentix.cli.options import Verbose
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -28,7 +30,7 @@ def build(
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the digest.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Build a project, its dependencies as locked and its tools into a bundle in the local store.
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from agentix.cli.options import Json, OnlySay, Verbose
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Ref = Annotated[str, typer.Argument(help="NAME:TAG, or sha256:… or enough of it.", metavar="BUNDLE")]
 
 
@@ -127,7 +127,7 @@ def gc(
     unused_for: Annotated[
         str, typer.Option(help="Remove what no build used in this time, such as 12h or 7d.", metavar="TIME")
     ] = "7d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: OnlySay = False,
     verbose: Verbose = False,
 ) -> None:
     """Remove bundles without a name, what is kept for builds, and what interrupted builds left."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
+
+from agentix.cli.options import OnlySay, UnusedFor, Verbose
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -16,11 +16,9 @@ def cache() -> None:
 
 @app.command()
 def prune(
-    unused_for: Annotated[
-        str, typer.Option(help="Remove what nobody asked for in this time, such as 12h or 7d.", metavar="TIME")
-    ] = "7d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
+    unused_for: UnusedFor = "7d",
+    dry_run: OnlySay = False,
+    verbose: Verbose = False,
 ) -> None:
     """Remove what is not needed any more: old runtimes, files kept for making patches, what interrupted work left."""
     from agentix.bundle import prune_cache

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from agentix.cli.options import Verbose
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -15,7 +17,7 @@ def doctor(
         list[str] | None,
         typer.Option(help="Only of this provider whether it works; repeatable. All by default.", metavar="REF"),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Check this machine: one line for each thing, exit code 1 where one is a problem."""
     import anyio

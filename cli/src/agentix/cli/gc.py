@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentix.cli.options import Verbose
+
 if TYPE_CHECKING:
     from agentix.cli.output import Output
     from agentix.models import SandboxInfo
@@ -23,7 +25,7 @@ def gc(
         list[str] | None, typer.Option(help="An option of the one provider.", metavar="K=V")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list them.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Delete sandboxes whose owner died without deleting them, and no others.
 

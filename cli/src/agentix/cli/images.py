@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentix.cli.options import DatasetOpt, Instance, Json, OnlySay, ProviderOpt, UnusedFor, Verbose
+
 if TYPE_CHECKING:
     from agentix.interfaces import SandboxProvider
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")]
 Dataset = Annotated[str, typer.Option(help="NAME, DIST/NAME, MODULE:ATTR or ./FILE.py[:ATTR].", metavar="REF")]
-DatasetOpt = Annotated[list[str] | None, typer.Option(help="An option of the dataset.", metavar="K=V")]
 Provider = Annotated[
     str | None, typer.Option(help="The same forms; as for a run by default.", metavar="REF", envvar="AGENTIX_PROVIDER")
 ]
-ProviderOpt = Annotated[list[str] | None, typer.Option(help="An option of the provider.", metavar="K=V")]
-Instance = Annotated[list[str] | None, typer.Option(help="Only instances with this id; repeatable.", metavar="GLOB")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many of them.")]
 Width = Annotated[
     int, typer.Option(min=1, help="Images at a time; a provider may go slower.", envvar="AGENTIX_N_CONCURRENT")
@@ -70,7 +68,7 @@ def build(
 def list_(
     provider: Provider = None,
     provider_opt: ProviderOpt = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """List the images that were built for tasks and are still there."""
@@ -112,10 +110,8 @@ def list_(
 def prune(
     provider: Provider = None,
     provider_opt: ProviderOpt = None,
-    unused_for: Annotated[
-        str, typer.Option(help="Remove what nobody asked for in this time, such as 12h or 7d.", metavar="TIME")
-    ] = "7d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    unused_for: UnusedFor = "7d",
+    dry_run: OnlySay = False,
     verbose: Verbose = False,
 ) -> None:
     """Remove images that were built for tasks, and what else the provider keeps with them; never those in use."""

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentix.cli import exit_codes
+from agentix.cli.options import (
+    AllowFailures,
+    DatasetOpt,
+    Instance,
+    Out,
+    ProviderOpt,
+    SummaryJson,
+    SummaryOnly,
+    TrialsAtATime,
+)
 from agentix.cli.version import version_option
 from agentix.stats import TERMS
 
@@ -35,14 +45,14 @@ def rollout(
             envvar="AGENTIX_PROVIDER",
         ),
     ] = None,
-    dataset_opt: Annotated[list[str] | None, typer.Option(help="An option of the dataset.", metavar="K=V")] = None,
+    dataset_opt: DatasetOpt = None,
     agent_opt: Annotated[list[str] | None, typer.Option(help="An option of the agent.", metavar="K=V")] = None,
-    provider_opt: Annotated[list[str] | None, typer.Option(help="An option of the provider.", metavar="K=V")] = None,
+    provider_opt: ProviderOpt = None,
     model: Annotated[str | None, typer.Option(help="The model, as the agent names it.", envvar="AGENTIX_MODEL")] = None,
     bundle: Annotated[
         str | None, typer.Option(help="Mounted in every sandbox: NAME:TAG, sha256:… or a path.", metavar="REF")
     ] = None,
-    n_concurrent: Annotated[int, typer.Option(min=1, help="Trials at a time.", envvar="AGENTIX_N_CONCURRENT")] = 8,
+    n_concurrent: TrialsAtATime = 8,
     prepare_ahead: Annotated[
         int | None,
         typer.Option(
@@ -62,13 +72,11 @@ def rollout(
             min=1, help="How often a trial is tried that fails for the machine's sake.", envvar="AGENTIX_MAX_ATTEMPTS"
         ),
     ] = 1,
-    instance: Annotated[
-        list[str] | None, typer.Option(help="Only instances with this id; repeatable.", metavar="GLOB")
-    ] = None,
+    instance: Instance = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Only so many of them, drawn at random.")] = None,
     seed: Annotated[int, typer.Option(help="Of --sample: the same seed draws the same instances.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many of what is left.")] = None,
-    out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
+    out: Out = Path("runs"),
     run_id: Annotated[
         str | None, typer.Option("--id", help="Name of the run; the name of an earlier run resumes it.")
     ] = None,
@@ -126,12 +134,10 @@ def rollout(
         ),
     ] = 5,
     fail_under: Annotated[float | None, typer.Option(help="Exit 1 where the mean reward is below this.")] = None,
-    allow_failures: Annotated[
-        bool, typer.Option("--allow-failures", help="Exit 0 also where trials are unmeasured.")
-    ] = False,
+    allow_failures: AllowFailures = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON summary on stdout, progress on stderr.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the summary.")] = False,
+    json: SummaryJson = False,
+    quiet: SummaryOnly = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print every phase, and tracebacks of errors.")
     ] = False,
@@ -146,7 +152,7 @@ def rollout(
     from agentix.cli.request import PluginRequest, RolloutRequest
     from agentix.cli.run import run_rollout
     from agentix.cli.select import Selection
-    from agentix.cli.values import parse_pairs
+    from agentix.cli.values import finite, parse_pairs, positive
     from agentix.records import parse_retry
 
     source = ctx.get_parameter_source("trials")
@@ -171,7 +177,7 @@ def rollout(
             max_tool_calls=max_tool_calls,
             max_turns=max_turns,
             max_tokens=max_tokens,
-            max_cost_usd=_positive(max_trial_cost_usd, "--max-trial-cost-usd"),
+            max_cost_usd=positive(max_trial_cost_usd, "--max-trial-cost-usd"),
         ),
         timeouts=_timeouts(
             timeout_multiplier,
@@ -193,9 +199,9 @@ def rollout(
             setup=("--setup-timeout", setup_timeout, "", None, None),
         ),
         selection=Selection(patterns=tuple(instance or ()), sample=sample, seed=seed, limit=limit),
-        max_cost_usd=_positive(max_cost_usd, "--max-cost-usd"),
+        max_cost_usd=positive(max_cost_usd, "--max-cost-usd"),
         stop_after=stop_after or None,
-        fail_under=_finite(fail_under, "--fail-under"),
+        fail_under=finite(fail_under, "--fail-under"),
         allow_failures=allow_failures,
         dry_run=dry_run,
         json=json,
@@ -214,13 +220,13 @@ def _limits(**given: float | None) -> Limits:
 def _timeouts(
     multiplier: float, **phases: tuple[str, str | None, str, str | None, float | None]
 ) -> dict[Phase, TimeoutRule]:
-    from agentix.cli.values import parse_duration
+    from agentix.cli.values import parse_duration, positive
     from agentix.models import TimeoutRule
 
-    everywhere = _positive(multiplier, "--timeout-multiplier")
+    everywhere = positive(multiplier, "--timeout-multiplier")
     rules: dict[str, TimeoutRule] = {}
     for phase, (option, override, max_option, maximum, own) in phases.items():
-        factor = everywhere if own is None else _positive(own, f"{max_option.replace('max-', '')}-multiplier")
+        factor = everywhere if own is None else positive(own, f"{max_option.replace('max-', '')}-multiplier")
         rule = TimeoutRule(
             override=None if override is None else parse_duration(override, where=option),
             maximum=None if maximum is None else parse_duration(maximum, where=max_option),
@@ -229,23 +235,3 @@ def _timeouts(
         if rule != TimeoutRule():
             rules[phase] = rule
     return rules  # type: ignore[return-value]
-
-
-def _finite(value: float | None, where: str) -> float | None:
-    import math
-
-    from agentix.errors import ConfigError
-
-    if value is not None and not math.isfinite(value):
-        raise ConfigError(f"{value} is not a finite number", where=where)
-    return value
-
-
-def _positive(value: float | None, where: str) -> float | None:
-    import math
-
-    from agentix.errors import ConfigError
-
-    if value is not None and not (math.isfinite(value) and value > 0):
-        raise ConfigError(f"{value} is not a number greater than 0", where=where, hint="Leave it out for no limit.")
-    return value

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from agentix.cli import exit_codes
+from agentix.cli.options import AllowFailures, Instance, Out, ProviderOpt, SummaryJson, SummaryOnly, TrialsAtATime
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -15,23 +16,19 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command(epilog=exit_codes.EPILOG)
 def score(
     what: Annotated[str, typer.Argument(metavar="RUN", help="An id in OUT, or a path.")],
-    out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
+    out: Out = Path("runs"),
     provider: Annotated[
         str | None, typer.Option(help="Score in sandboxes of this one instead of the run's own.", metavar="REF")
     ] = None,
-    provider_opt: Annotated[list[str] | None, typer.Option(help="An option of the provider.", metavar="K=V")] = None,
+    provider_opt: ProviderOpt = None,
     dataset_opt: Annotated[
         list[str] | None, typer.Option(help="An option of the dataset, beside the run's own.", metavar="K=V")
     ] = None,
-    instance: Annotated[
-        list[str] | None, typer.Option(help="Only instances with this id; repeatable.", metavar="GLOB")
-    ] = None,
-    n_concurrent: Annotated[int, typer.Option(min=1, help="Trials at a time.", envvar="AGENTIX_N_CONCURRENT")] = 8,
-    allow_failures: Annotated[
-        bool, typer.Option("--allow-failures", help="Exit 0 also where trials are unmeasured.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON summary on stdout, progress on stderr.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the summary.")] = False,
+    instance: Instance = None,
+    n_concurrent: TrialsAtATime = 8,
+    allow_failures: AllowFailures = False,
+    json: SummaryJson = False,
+    quiet: SummaryOnly = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every phase, and tracebacks.")] = False,
 ) -> None:
     """Score the answers of a run again, each in a new sandbox, with the dataset as it is now.

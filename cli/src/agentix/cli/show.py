@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentix.cli.options import Out
+
 if TYPE_CHECKING:
     from agentix.records import Run
 
@@ -16,7 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def show(
     what: Annotated[str, typer.Argument(metavar="RUN[/TRIAL]", help="An id in OUT, or a path.")],
-    out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
+    out: Out = Path("runs"),
     failures: Annotated[bool, typer.Option("--failures", help="Only trials that are not resolved.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="List all trials, however many.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

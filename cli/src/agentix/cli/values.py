@@ -1,4 +1,4 @@
-"""Values that options take: durations, and K=V pairs."""
+"""Values that options take: durations, numbers, and K=V pairs."""
 
 from __future__ import annotations
 
@@ -29,6 +29,28 @@ def parse_duration(text: str, *, where: str) -> float:
     if not (math.isfinite(seconds) and seconds > 0):
         raise ConfigError(f"{text!r} is no duration greater than 0", where=where)
     return seconds
+
+
+def finite(value: float | None, where: str) -> float | None:
+    """The number, if any.
+
+    Raises:
+        ConfigError: It is infinite, or none.
+    """
+    if value is not None and not math.isfinite(value):
+        raise ConfigError(f"{value} is not a finite number", where=where)
+    return value
+
+
+def positive(value: float | None, where: str) -> float | None:
+    """The number, if any.
+
+    Raises:
+        ConfigError: It is not finite, or not greater than 0.
+    """
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise ConfigError(f"{value} is not a number greater than 0", where=where, hint="Leave it out for no limit.")
+    return value
 
 
 def parse_pairs(given: Iterable[str], *, where: str) -> dict[str, object]:

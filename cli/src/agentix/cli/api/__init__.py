@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from agentix.cli.runlog import log, logging_to
     from agentix.cli.signals import SignalLatch
     from agentix.cli.table import table
-    from agentix.cli.values import parse_pairs
+    from agentix.cli.values import finite, parse_pairs
     from agentix.cli.wording import codes, listed, number, plural, reason, result, seconds, short, so_far, totals
     from agentix.records import (
         INFRA,
@@ -101,6 +101,7 @@ __all__ = [
     "describe",
     "exit_codes",
     "find_earlier",
+    "finite",
     "keep_progress",
     "listed",
     "locate",

@@ -44,7 +44,10 @@ HOMES = {
     ),
     "agentix.cli.signals": ("SignalLatch",),
     "agentix.cli.table": ("table",),
-    "agentix.cli.values": ("parse_pairs",),
+    "agentix.cli.values": (
+        "finite",
+        "parse_pairs",
+    ),
     "agentix.cli.wording": (
         "codes",
         "listed",

@@ -77,7 +77,7 @@ def run(
 
     Results are kept in OUT/ID as each trial ends; the same ID goes on where an interrupted run stopped.
     """
-    from agentix.cli.api import parse_pairs, parse_retry
+    from agentix.cli.api import finite, parse_pairs, parse_retry
     from agentix.plugins.experiments.engine import RunRequest, run_experiment
 
     request = RunRequest(
@@ -97,7 +97,7 @@ def run(
         dry_run=dry_run,
         max_cost_usd=_positive(max_cost_usd, "--max-cost-usd"),
         stop_after=stop_after or None,
-        fail_under=_finite(fail_under, "--fail-under"),
+        fail_under=finite(fail_under, "--fail-under"),
         allow_failures=allow_failures,
         json=json,
         quiet=quiet,
@@ -106,19 +106,10 @@ def run(
     raise typer.Exit(run_experiment(request))
 
 
-def _finite(value: float | None, where: str) -> float | None:
-    import math
-
-    from agentix.api import ConfigError
-
-    if value is not None and not math.isfinite(value):
-        raise ConfigError(f"{value} is not a finite number", where=where)
-    return value
-
-
 def _positive(value: float | None, where: str) -> float | None:
     from agentix.api import ConfigError
+    from agentix.cli.api import finite
 
-    if _finite(value, where) is not None and value is not None and value <= 0:
+    if finite(value, where) is not None and value is not None and value <= 0:
         raise ConfigError(f"{value} is not a number greater than 0", where=where, hint="Leave it out for no limit.")
     return value

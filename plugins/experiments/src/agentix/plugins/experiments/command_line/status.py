@@ -21,14 +21,12 @@ def status(
 ) -> None:
     """Show how far a run is and what it has measured; it works while the run goes on."""
     import json as json_module
-    import math
 
-    from agentix.api import ConfigError, RunError
-    from agentix.cli.api import Output, locate
+    from agentix.api import RunError
+    from agentix.cli.api import Output, finite, locate
     from agentix.plugins.experiments.progress.status import look, print_status, to_data
 
-    if pass_at is not None and not math.isfinite(pass_at):
-        raise ConfigError(f"{pass_at} is not a finite number", where="--pass-at")
+    finite(pass_at, "--pass-at")
     run, trial_id = locate(what, out=out)
     if trial_id is not None:
         raise RunError(f"{what} is a trial; a run is wanted here", hint=f"agentix show {what} shows it.")
