@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from agentix.api import AgentNumbers, Record, Run, RunNumbers
-from agentix.cli.api import ExperimentManifest, Output, number, plural, read_owner, reason, seconds, table
+from agentix.cli.api import ExperimentManifest, Output, StepEnd, number, plural, read_owner, reason, seconds, table
 from agentix.plugins.experiments.progress.wording import where
 
 _FAILURES = 40
-_OVER = ("finished", "stopped", "interrupted", "unknown")
+_ENDS = ("finished", "stopped", "interrupted")
 _COUNTS = ("done", "of", "dropped", "failed")
 
 
@@ -34,7 +34,7 @@ class Status:
     more_failures: int = 0
     planned: int = 0
     mixed: tuple[str, ...] = ()
-    ended: tuple[Mapping[str, Any], ...] = field(default=())
+    ended: tuple[StepEnd, ...] = ()
     incomplete: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Cases that did not pass the gate, and why."""
@@ -51,19 +51,17 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         most: How many failures to keep.
     """
     manifest = run.manifest
+    experiment = manifest if isinstance(manifest, ExperimentManifest) else None
     progress = _progress(run.layout.progress)
-    cases: dict[str, Counter[str]] = {}
-    uses = manifest.cases if isinstance(manifest, ExperimentManifest) else ()
-    names = {use.label: use.name for use in uses}
+    names = {} if experiment is None else {use.label: use.name for use in experiment.cases}
 
     def wanted(label: str) -> bool:
         return case is None or case in label or case in names.get(label, "")
 
-    if isinstance(manifest, ExperimentManifest):
-        of = sum(row.trials for row in manifest.matrix)
-        for use in uses:
-            if wanted(use.label) and use.label not in manifest.rejected:
-                cases[use.label] = Counter(of=of)
+    cases: dict[str, Counter[str]] = {}
+    if experiment is not None:
+        of = sum(row.trials for row in experiment.matrix)
+        cases = {label: Counter(of=of) for label in names if wanted(label) and label not in experiment.rejected}
     failures: list[Record] = []
     more = 0
 
@@ -85,9 +83,8 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
             yield record
 
     numbers = RunNumbers.of_run(run, records=seen())
-    data = manifest.model_dump(mode="json") if isinstance(manifest, ExperimentManifest) else {}
     state = _state(run, progress)
-    flying = progress.get("in_flight") or () if state not in _OVER else ()
+    flying = progress.get("in_flight") or () if state not in (*_ENDS, "unknown") else ()
     return Status(
         run_id=run.path.name,
         path=run.path,
@@ -99,9 +96,9 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         more_failures=more,
         planned=numbers.total.n + numbers.total.unrun if manifest is None else manifest.planned,
         mixed=() if manifest is None else manifest.mixed,
-        ended=tuple(data.get("ended") or ()),
-        incomplete=data.get("incomplete"),
-        left_out={k: v for k, v in (data.get("rejected") or {}).items() if wanted(k)},
+        ended=() if experiment is None else experiment.ended,
+        incomplete=None if experiment is None else experiment.incomplete,
+        left_out={} if experiment is None else {k: v for k, v in experiment.rejected.items() if wanted(k)},
         in_flight=tuple(trial for trial in flying if wanted(str(trial.get("case", "")))),
     )
 
@@ -119,7 +116,7 @@ def _state(run: Run, progress: Mapping[str, Any]) -> str:
     state = str(progress.get("state") or "")
     if owner is not None:
         return (state or "starting") if owner.is_alive else "dead"
-    return state if state in ("finished", "stopped", "interrupted") else "dead" if state else "unknown"
+    return state if state in _ENDS else "dead" if state else "unknown"
 
 
 def print_status(
@@ -139,15 +136,12 @@ def print_status(
     for label, why in status.left_out.items():
         output.line(f"did not pass the gate: case {label}: {why}")
     for end in status.ended:
-        if not end.get("ok"):
-            output.line(f"step {end.get('step')}: {end.get('message')}")
+        if not end.ok:
+            output.line(f"step {end.step}: {end.message}")
     output.line()
-    rows = [
-        [label, *(str(count[key]) for key in ("done", "of", "dropped", "failed"))]
-        for label, count in status.cases.items()
-    ]
+    rows = [[label, *(str(count[key]) for key in _COUNTS)] for label, count in status.cases.items()]
     if rows:
-        for line in table(["case", "done", "of", "dropped", "failed"], rows, right=frozenset({1, 2, 3, 4})):
+        for line in table(["case", *_COUNTS], rows, right=frozenset({1, 2, 3, 4})):
             output.line(line)
         output.line()
     _print_in_flight(status, output, case=case)
@@ -180,12 +174,9 @@ def _print_in_flight(status: Status, output: Output, *, case: str | None) -> Non
     if not status.in_flight:
         return
     output.line("in flight" if status.state != "dead" else "in flight when it was last seen")
-    rows = [
-        [str(t["trial_id"]), where(str(t["step"]), str(t.get("phase") or "")), seconds(float(t["seconds"]))]
-        for t in status.in_flight
-    ]
-    for row in rows:
-        output.line("  " + "  ".join(row))
+    for trial in status.in_flight:
+        doing = where(str(trial["step"]), str(trial.get("phase") or ""))
+        output.line(f"  {trial['trial_id']}  {doing}  {seconds(float(trial['seconds']))}")
     more = int(status.progress.get("in_flight_count") or 0) - len(status.progress.get("in_flight") or ())
     if more > 0 and case is None:
         output.line(f"  and {more} more")
@@ -215,7 +206,7 @@ def to_data(status: Status, *, pass_at: float | None = None, failures: bool = Fa
         "incomplete": status.incomplete,
         "left_out": dict(status.left_out),
         "mixed": list(status.mixed),
-        "ended": [dict(end) for end in status.ended],
+        "ended": [end.model_dump(mode="json") for end in status.ended],
         "cases": {label: {key: count[key] for key in _COUNTS} for label, count in status.cases.items()},
         "in_flight": list(status.in_flight),
         "numbers": status.numbers.to_data(pass_at=pass_at),
