@@ -29,7 +29,7 @@ class Redrawn(ABC, Generic[B]):
     def __init__(self, output: Output, *, overflow: Literal["ellipsis", "crop"] = "ellipsis") -> None:
         stream: Any = output
         self._console = Console(file=stream, force_terminal=True, highlight=False, emoji=False, markup=False)
-        self._overflow = overflow
+        self._overflow: Literal["ellipsis", "crop"] = overflow
         self._live: Live | None = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 

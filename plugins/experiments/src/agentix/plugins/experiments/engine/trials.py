@@ -18,7 +18,7 @@ from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.kept import kept_answer
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.reactions import with_failure, with_step
-from agentix.plugins.experiments.engine.units import trial_context
+from agentix.plugins.experiments.engine.units import STEPS_DIR, trial_context
 from agentix.plugins.experiments.engine.work import Executor
 from agentix.plugins.experiments.plan import PlannedTrial
 from agentix.plugins.experiments.progress import Board, Display
@@ -222,7 +222,7 @@ class Trials:
                 record = await self._steps(ended)
                 masks = self._parts.keys.masks
                 if masks and self._parts.pipeline.per_trial:
-                    steps = self._writer.layout.trial(record.trial_id) / "steps"
+                    steps = self._writer.layout.trial(record.trial_id) / STEPS_DIR
                     await anyio.to_thread.run_sync(masks.clean_files, steps)
                 try:
                     await self._writer.finish(record)
