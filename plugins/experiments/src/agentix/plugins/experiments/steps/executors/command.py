@@ -25,8 +25,8 @@ from agentix.api import (
     TrialWork,
     Usage,
     UsageError,
+    check_trajectory,
     read_trajectory,
-    summarize_trajectory,
     write_failure,
 )
 from agentix.plugins.experiments.steps.command_step import environment
@@ -164,7 +164,7 @@ def _with_evidence(rollout: Rollout, work: TrialWork, out: Path) -> Rollout:
         try:
             found = read_trajectory(path)
             rollout = dataclasses.replace(rollout, trajectory=found)
-            usage = usage or summarize_trajectory(path).usage
+            usage = usage or check_trajectory(found).usage
         except (TrajectoryError, OSError, ValueError, RecursionError) as error:
             notes.append(f"{name} is no trajectory in the ATIF format: {error}".splitlines()[0])
         else:
