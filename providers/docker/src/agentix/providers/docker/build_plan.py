@@ -14,7 +14,7 @@ from agentix.providers.docker import classic
 from agentix.providers.docker.bases import Base, bases, platform_variables
 from agentix.providers.docker.context import Context, hides_dockerfile, pack, read_dockerfile
 from agentix.providers.docker.dockerfile import Dockerfile
-from agentix.providers.docker.engine import Facts
+from agentix.providers.docker.facts import Facts
 from agentix.providers.docker.heredocs import lower
 from agentix.providers.docker.image import Image, normal
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentix.api import PAUSE_ARGS, SERVER_ARGS, Capability, RuntimeMount, SandboxConfig, Unsupported
 from agentix.providers.docker.config import DockerConfig
-from agentix.providers.docker.engine import Facts
+from agentix.providers.docker.facts import Facts
 from agentix.providers.docker.image import Image
 
 RUNTIME = "/agentix/runtime"

@@ -15,10 +15,8 @@ from agentix.api import HostError
 from agentix.providers.docker.attached import AttachedStream
 from agentix.providers.docker.connecting import EngineAbsent, absent, connect
 from agentix.providers.docker.endpoint import Endpoint
+from agentix.providers.docker.facts import Facts, agreed, no_engine, read_facts
 from agentix.providers.docker.http import Body, HttpConnection, ProtocolError
-
-NEWEST, OLDEST = (1, 51), (1, 40)
-"""Versions of the API that are spoken here; 1.41 is Docker 20.10, 1.40 what Podman 3 says."""
 
 CALL_S = 120.0
 """Seconds that a plain request may take; creating and removing queue up on a busy engine."""
@@ -49,26 +47,6 @@ class EngineError(HostError):
         self.status = status
         self.reason = message
         self.retry_after = retry_after
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What an engine says of itself."""
-
-    api: str
-    version: str
-    podman: bool
-    os: str
-    architecture: str
-    storage_driver: str = ""
-    backing: str = ""
-    runtimes: frozenset[str] = frozenset()
-    cannot_limit: frozenset[str] = frozenset()
-    """Fields of a sandbox's config that it does not enforce."""
-    name: str = ""
-    id: str = ""
-    builder: str = ""
-    """The builder that it prefers: `2` is BuildKit, `1` the classic one; empty where it does not say."""
 
 
 @dataclass
@@ -114,9 +92,9 @@ class Engine:
             if self._facts is None:
                 ping = await self._first("/_ping", "say that it is there", ok=(404,))
                 version = await self._about("/version", "tell its version")
-                api = _agreed(version, self.endpoint)
+                api = agreed(version, self.endpoint)
                 info = await self._about(f"/v{api}/info", "describe itself")
-                self._facts = _facts(api, version, info, builder=ping.headers.get("builder-version", ""))
+                self._facts = read_facts(api, version, info, builder=ping.headers.get("builder-version", ""))
         return self._facts
 
     async def _about(self, path: str, doing: str) -> dict[str, Any]:
@@ -125,11 +103,11 @@ class Engine:
         except EngineError as error:
             if error.status >= 500:
                 raise
-            raise _no_engine(self.endpoint, f"it {error.message.removeprefix('the engine ')}") from error
+            raise no_engine(self.endpoint, f"it {error.message.removeprefix('the engine ')}") from error
         except ValueError as error:
-            raise _no_engine(self.endpoint, f"{path} gives no JSON") from error
+            raise no_engine(self.endpoint, f"{path} gives no JSON") from error
         if not isinstance(said, dict):
-            raise _no_engine(self.endpoint, f"{path} gives no object")
+            raise no_engine(self.endpoint, f"{path} gives no object")
         return said
 
     async def _first(self, path: str, doing: str, *, ok: tuple[int, ...] = ()) -> Answer:
@@ -324,51 +302,3 @@ def _error(answer: Answer, doing: str) -> EngineError:
     except (ValueError, TypeError, KeyError):
         message = answer.body.decode("utf-8", "replace").strip() or f"HTTP status {answer.status}"
     return EngineError(answer.status, str(message), doing=doing, retry_after=answer.headers.get("retry-after"))
-
-
-def _no_engine(endpoint: Endpoint, reason: str) -> EngineAbsent:
-    return EngineAbsent(
-        f"what answers at {endpoint.url} is no container engine: {reason}",
-        hint="check that address: `--provider-opt host=`, DOCKER_HOST or the docker context",
-    )
-
-
-def _agreed(version: Mapping[str, Any], endpoint: Endpoint) -> str:
-    try:
-        newest = _numbers(version["ApiVersion"])
-        oldest = _numbers(version.get("MinAPIVersion") or "1.0")
-    except (KeyError, TypeError, ValueError) as error:
-        raise _no_engine(endpoint, "it names no version of the API") from error
-    if newest < OLDEST or oldest > NEWEST:
-        raise EngineAbsent(
-            f"the container engine {version.get('Version')} at {endpoint.url} speaks API {version['ApiVersion']}, "
-            f"and agentix {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}",
-            hint="Docker 20.10 and Podman 3 are the oldest that can be used",
-        )
-    chosen = min(newest, NEWEST)
-    return f"{chosen[0]}.{chosen[1]}"
-
-
-def _numbers(version: str) -> tuple[int, int]:
-    major, _, minor = version.partition(".")
-    return int(major), int(minor.split(".")[0])
-
-
-def _facts(api: str, version: Mapping[str, Any], info: Mapping[str, Any], *, builder: str) -> Facts:
-    components = [str(part.get("Name")) for part in version.get("Components") or ()]
-    status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or () if len(pair) == 2}
-    limits = {"memory_mb": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
-    return Facts(
-        api=api,
-        version=str(version.get("Version")),
-        podman=any("podman" in name.lower() for name in components),
-        os=str(info.get("OSType") or version.get("Os") or "linux"),
-        architecture=str(version.get("Arch") or info.get("Architecture") or ""),
-        storage_driver=str(info.get("Driver") or ""),
-        backing=status.get("Backing Filesystem", status.get("Backing filesystem", "")),
-        runtimes=frozenset(info.get("Runtimes") or ()),
-        cannot_limit=frozenset(name for name, key in limits.items() if info.get(key) is False),
-        name=str(info.get("Name") or ""),
-        id=str(info.get("ID") or ""),
-        builder=builder,
-    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 
 from agentix.api import EnvFailed, HostError
-from agentix.providers.docker.engine import EngineError, Facts
+from agentix.providers.docker.engine import EngineError
+from agentix.providers.docker.facts import Facts
 from agentix.providers.docker.image import Image, normal
 
 

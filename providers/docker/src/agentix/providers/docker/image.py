@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentix.api import EnvFailed
-from agentix.providers.docker.engine import Facts
+from agentix.providers.docker.facts import Facts
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i386": "386", "i686": "386"}
 
