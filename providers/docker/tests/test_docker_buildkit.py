@@ -59,7 +59,7 @@ async def made(provider: DockerProvider) -> AsyncIterator[list[Image]]:
 
 
 async def build(provider: DockerProvider, what: ImageBuild, made: list[Image]) -> Image:
-    _, builds, _ = provider._tools()
+    builds = provider._images.builds
     image = await builds.get(what, platform=None, timeout_s=60)
     made.append(image)
     return image
@@ -144,7 +144,7 @@ async def test_a_base_that_is_not_there_is_named_with_its_line(images: Any, tmp_
     what = task(tmp_path, f"FROM {images.busybox} AS one\nFROM {images.prefix}/nosuch:1\nCOPY --from=one /bin /bin\n")
     async with DockerProvider(DockerConfig(pull="never")) as provider:
         with pytest.raises(EnvFailed, match=r"Dockerfile: line 2: the image .*/nosuch:1 .*pull=never"):
-            await provider._tools()[1].get(what, platform=None, timeout_s=30)
+            await provider._images.builds.get(what, platform=None, timeout_s=30)
 
 
 async def test_a_dockerfile_that_copy_must_not_see_is_not_seen(
@@ -164,7 +164,7 @@ from agentix.providers.docker import DockerProvider
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 async def main():
     async with DockerProvider() as provider:
-        image = await provider._tools()[1].get(ImageBuild(context=Path(sys.argv[1])), platform=None, timeout_s=60)
+        image = await provider._images.builds.get(ImageBuild(context=Path(sys.argv[1])), platform=None, timeout_s=60)
         print(image.id, flush=True)
 anyio.run(main)
 """
@@ -194,7 +194,7 @@ async def test_processes_of_one_machine_build_an_image_once_also_when_one_is_kil
     ids = {image for image, _ in said}
     assert len(ids) == 1
     assert sum("docker: built" in log for _, log in said) == 1
-    found = await provider._tools()[0].find(ids.pop())
+    found = await provider._images.pulls.find(ids.pop())
     assert found is not None
     made.append(found)
     assert list((cache / "docker" / "locks").iterdir()) == []

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real]
 async def built(provider: DockerProvider) -> Any:
     """Removes what a test has built."""
     yield None
-    _, builds, _ = provider._tools()
-    for image in builds._built.values():
+    builds = provider._images.builds
+    for image in builds._built.kept.values():
         await provider._engine.call(
             "DELETE", f"/images/{image.id}", query={"force": "1"}, doing="remove", ok=(404, 409)
         )

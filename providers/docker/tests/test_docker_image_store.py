@@ -40,7 +40,7 @@ async def test_built_images_are_listed_kept_while_used_and_removed_with_their_lo
     (tmp_path / "Dockerfile").write_text(f"FROM {images.busybox}\nRUN echo {os.urandom(8).hex()} > /x\n")
     began = time.time()
     config = SandboxConfig(image=ImageBuild(context=tmp_path))
-    _, builds, _ = provider._tools()
+    builds = provider._images.builds
     image = await builds.get(ImageBuild(context=tmp_path), platform=None, timeout_s=60)
     store = ImageStore(provider._engine)
     only(store, image.name)
@@ -74,7 +74,7 @@ async def test_images_are_had_before_they_are_needed(
     await provider.delete(info.id)
     built = [record.message for record in caplog.records if record.message.startswith("docker: built")]
     assert len(built) == 1
-    (image,) = provider._tools()[1]._built.values()
+    (image,) = provider._images.builds._built.kept.values()
     store = ImageStore(provider._engine)
     only(store, image.name)
     await store.prune(unused_for_s=0, dry_run=False)
@@ -85,12 +85,12 @@ async def test_an_image_that_is_found_again_counts_as_used(
 ) -> None:
     (tmp_path / "Dockerfile").write_text(f"FROM {images.busybox}\nRUN echo {os.urandom(8).hex()} > /x\n")
     build = ImageBuild(context=tmp_path)
-    image = await provider._tools()[1].get(build, platform=None, timeout_s=60)
+    image = await provider._images.builds.get(build, platform=None, timeout_s=60)
     store = ImageStore(provider._engine)
     only(store, image.name)
     (first,) = await store.images()
     async with DockerProvider() as another:
-        assert (await another._tools()[1].get(build, platform=None, timeout_s=60)).notes == ()
+        assert (await another._images.builds.get(build, platform=None, timeout_s=60)).notes == ()
     (again,) = await store.images()
     assert again.used_at > first.used_at
     await store.prune(unused_for_s=0, dry_run=False)

@@ -47,8 +47,7 @@ class Builds:
         self._options = options
         self._pulls = pulls
         self._pacing = pacing
-        self._flights: Flights[Image] = Flights()
-        self._built: dict[str, Image] = {}
+        self._built: Flights[Image] = Flights()
         self._rebuilt: set[str] = set()
         self._width = anyio.CapacityLimiter(options.builds)
 
@@ -67,13 +66,11 @@ class Builds:
         if platform is not None and build.platform is None:
             build = build.model_copy(update={"platform": platform})
         key = await anyio.to_thread.run_sync(fingerprint, build)
-        if key not in self._built:
-            self._built[key] = await self._flights.run(key, lambda: self._get(build, timeout_s))
-        return self._built[key]
+        return await self._built.get(key, lambda: self._get(build, timeout_s))
 
     def forget(self, image: Image) -> None:
         """Build it again: the engine has lost it."""
-        self._built = {key: found for key, found in self._built.items() if found.id != image.id}
+        self._built.forget(lambda found: found.id == image.id)
 
     async def _get(self, build: ImageBuild, timeout_s: float | None) -> Image:
         facts = await self._engine.facts()

@@ -15,11 +15,10 @@ from agentix.providers.docker.engine import segment
 from agentix.providers.docker.health import healthcheck_of
 
 if TYPE_CHECKING:
-    from agentix.providers.docker.building import Builds
     from agentix.providers.docker.config import DockerConfig
     from agentix.providers.docker.engine import Engine
     from agentix.providers.docker.image import Image
-    from agentix.providers.docker.pulling import Pulls
+    from agentix.providers.docker.images import Images
 
 _LOADER = frozenset({"LD_AUDIT", "LD_PRELOAD", "LD_LIBRARY_PATH"})
 _POLL_S = 0.1
@@ -34,15 +33,13 @@ class Projects:
     Args:
         engine: The engine.
         options: The provider's options.
-        pulls: Gets images by name.
-        builds: Builds images.
+        images: Gets and builds images.
     """
 
-    def __init__(self, engine: Engine, options: DockerConfig, pulls: Pulls, builds: Builds) -> None:
+    def __init__(self, engine: Engine, options: DockerConfig, images: Images) -> None:
         self._engine = engine
         self._plugin = ComposePlugin(engine.endpoint, options)
-        self._pulls = pulls
-        self._builds = builds
+        self._images = images
 
     async def read(self, sandbox_id: str, config: SandboxConfig) -> Project:
         """What the config's compose file means.
@@ -86,8 +83,8 @@ class Projects:
         wanted = image_of(service, where=where)
         platform = service.get("platform")
         if isinstance(wanted, ImageBuild):
-            return (await self._builds.get(wanted, platform=platform, timeout_s=config.build_timeout_s)).name
-        await self._pulls.get(wanted, platform=platform)
+            return (await self._images.builds.get(wanted, platform=platform, timeout_s=config.build_timeout_s)).name
+        await self._images.pulls.get(wanted, platform=platform)
         return wanted
 
     async def _wait(self, project: Project, name: str, condition: str) -> None:

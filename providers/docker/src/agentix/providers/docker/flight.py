@@ -1,4 +1,4 @@
-"""Work that several tasks need at the same time is done once."""
+"""Work that several tasks need is done once."""
 
 from __future__ import annotations
 
@@ -21,17 +21,27 @@ class _Flight(Generic[T]):
 
 
 class Flights(Generic[T]):
-    """Calls under way, by key.
+    """Calls by key, with their results.
 
     Who comes while a call is under way gets its result or its error. Where the one that makes it is cancelled, the next
-    one that waits makes it again.
+    one that waits makes it again. Results are kept until they are forgotten, errors are not.
     """
 
     def __init__(self) -> None:
+        self.kept: dict[str, T] = {}
         self._flights: dict[str, _Flight[T]] = {}
 
-    async def run(self, key: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work, or wait for who does it already."""
+    async def get(self, key: str, work: Callable[[], Awaitable[T]]) -> T:
+        """What is kept, or what comes of the work: of doing it, or of waiting for who does it already."""
+        if key not in self.kept:
+            self.kept[key] = await self._run(key, work)
+        return self.kept[key]
+
+    def forget(self, which: Callable[[T], bool]) -> None:
+        """Keep these results no longer."""
+        self.kept = {key: found for key, found in self.kept.items() if not which(found)}
+
+    async def _run(self, key: str, work: Callable[[], Awaitable[T]]) -> T:
         flight = self._flights.setdefault(key, _Flight())
         async with flight.lock:
             if not flight.landed:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,8 @@ from agentix.api import (
     AgentixError,
     BaseProvider,
     Capability,
-    EnvFailed,
     ExecResult,
     HostError,
-    ImageBuild,
     KeptImage,
     Network,
     PrunedImages,
@@ -37,23 +36,22 @@ from agentix.api import (
 from agentix.providers.docker import given
 from agentix.providers.docker import labels as ownership
 from agentix.providers.docker.attached import AttachedStream
-from agentix.providers.docker.building import Builds
 from agentix.providers.docker.compose import Projects, joined
 from agentix.providers.docker.compose_project import Project
 from agentix.providers.docker.config import DockerConfig
 from agentix.providers.docker.container import abilities, creation, home_of, notes, refuse
 from agentix.providers.docker.containers import create_container, remove_container
 from agentix.providers.docker.endpoint import find_endpoint
-from agentix.providers.docker.engine import Engine, EngineError, Facts, segment
+from agentix.providers.docker.engine import Engine, EngineError, segment
+from agentix.providers.docker.facts import Facts
 from agentix.providers.docker.failures import check_engine, creation_failed, start_failed
 from agentix.providers.docker.gone import cause_of_death, fate, what_tripped
 from agentix.providers.docker.health import wait_healthy
-from agentix.providers.docker.image import Image, check_platform
+from agentix.providers.docker.image import Image
 from agentix.providers.docker.image_store import ImageStore
+from agentix.providers.docker.images import Images
 from agentix.providers.docker.listing import find_sandboxes
 from agentix.providers.docker.network import set_network
-from agentix.providers.docker.pacing import Pacing
-from agentix.providers.docker.pulling import Pulls
 from agentix.providers.docker.roots import unmounted
 from agentix.providers.docker.services import Services
 from agentix.providers.docker.sweep import Sweep
@@ -95,7 +93,6 @@ class DockerProvider(BaseProvider):
         self._options = config or DockerConfig()
         self.reconnect_s = self._options.reconnect_s
         self._engine_found: Engine | None = None
-        self._parts: tuple[Pulls, Builds, Volumes] | None = None
         self._streams: dict[str, AttachedStream] = {}
         self._dialled: set[str] = set()
         self._memory_limited: set[str] = set()
@@ -124,17 +121,17 @@ class DockerProvider(BaseProvider):
         chosen = self._options.runtime_mount
         return self._unseen or chosen == "volume" or (chosen == "auto" and not self._engine.endpoint.is_local)
 
-    def _tools(self) -> tuple[Pulls, Builds, Volumes]:
-        if self._parts is None:
-            pacing = Pacing()
-            pulls = Pulls(self._engine, self._options, pacing)
-            builds = Builds(self._engine, self._options, pulls, pacing)
-            self._parts = pulls, builds, Volumes(self._engine)
-        return self._parts
+    @cached_property
+    def _images(self) -> Images:
+        return Images(self._engine, self._options)
 
+    @cached_property
+    def _volumes(self) -> Volumes:
+        return Volumes(self._engine)
+
+    @cached_property
     def _projects(self) -> Projects:
-        pulls, builds, _ = self._tools()
-        return Projects(self._engine, self._options, pulls, builds)
+        return Projects(self._engine, self._options, self._images)
 
     async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
         """Create and start a container, with a stream attached to it, or take one that was kept ready.
@@ -164,7 +161,7 @@ class DockerProvider(BaseProvider):
         stream = self._streams.get(info.id)
         if stream is None or await fate(self._engine, info.id, log=stream.log) is not None:
             return False
-        return (await self._image(config, await self._engine.facts())).digest == info.image_digest
+        return (await self._images.get(config, facts=await self._engine.facts())).digest == info.image_digest
 
     async def _make(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
         facts = await self._engine.facts()
@@ -173,12 +170,12 @@ class DockerProvider(BaseProvider):
         sandbox_id = f"agentix-{secrets.token_hex(8)}"
         project = None
         if config.compose is not None:
-            project = await self._projects().read(sandbox_id, config)
+            project = await self._projects.read(sandbox_id, config)
             config = project.config
             refuse(config, options=self._options, facts=facts)
         check_mounts(config, runtime, endpoint=self._engine.endpoint)
         await self._sweep.once(self.orphans, self._remove_foreign)
-        image = await self._image(config, facts)
+        image = await self._images.get(config, facts=facts)
         if project is not None:
             image = project.changed(image)
         created_at = time.time()
@@ -192,7 +189,7 @@ class DockerProvider(BaseProvider):
         try:
             if project is not None:
                 self._with_services.add(sandbox_id)
-                await self._projects().up(project, labels=labels)
+                await self._projects.up(project, labels=labels)
             image = await self._create(
                 sandbox_id, config, image, facts=facts, runtime=runtime, labels=labels, project=project
             )
@@ -375,11 +372,11 @@ class DockerProvider(BaseProvider):
         facts = await self._engine.facts()
         check_engine(facts, self._engine.endpoint.url)
         if config.compose is not None:
-            project = await self._projects().read(f"agentix-{secrets.token_hex(8)}", config)
-            await self._projects().fetch(project)
+            project = await self._projects.read(f"agentix-{secrets.token_hex(8)}", config)
+            await self._projects.fetch(project)
             config = project.config
         if config.image is not None:
-            await self._image(config, facts)
+            await self._images.get(config, facts=facts)
 
     async def images(self) -> Sequence[KeptImage]:
         """The images that were built for tasks on this engine, whoever built them."""
@@ -407,23 +404,6 @@ class DockerProvider(BaseProvider):
         if self._engine_found is not None:
             await self._engine_found.aclose()
 
-    async def _image(self, config: SandboxConfig, facts: Facts) -> Image:
-        pulls, builds, _ = self._tools()
-        wanted = config.platform
-        if isinstance(config.image, ImageBuild):
-            image = await builds.get(config.image, platform=wanted, timeout_s=config.build_timeout_s)
-            wanted = wanted or config.image.platform
-        elif config.image is not None:
-            image = await pulls.get(config.image, platform=wanted)
-        else:
-            raise EnvFailed(
-                "the provider docker needs an image, and the config names none",
-                detail="image_pull",
-                hint="name one in the task, or use `--provider local`",
-            )
-        check_platform(image, wanted=wanted, facts=facts)
-        return image
-
     async def _create(
         self,
         sandbox_id: str,
@@ -436,12 +416,11 @@ class DockerProvider(BaseProvider):
         project: Project | None,
     ) -> Image:
         """Create the container, by another way where the engine does not see the runtime or has lost the image."""
-        pulls, builds, volumes = self._tools()
         retried = False
         config, trees = trees_of(config, runtime)
         while True:
             if self._uses_volumes:
-                mounts = [await volumes.get(tree, image=image.id) for tree in trees]
+                mounts = [await self._volumes.get(tree, image=image.id) for tree in trees]
             else:
                 mounts = [bound(tree) for tree in trees]
             body = creation(
@@ -459,7 +438,7 @@ class DockerProvider(BaseProvider):
             try:
                 await create_container(self._engine, sandbox_id, body)
                 if project is not None:
-                    await self._projects().connect(project, sandbox_id)
+                    await self._projects.connect(project, sandbox_id)
             except EngineError as error:
                 if self._options.runtime_mount == "auto" and not self._uses_volumes and is_unseen(error, trees):
                     _LOG.info("the engine does not see %s: the runtime goes into a volume", runtime.path)
@@ -467,9 +446,8 @@ class DockerProvider(BaseProvider):
                     continue
                 if error.status == 404 and "no such image" in error.reason.lower() and not retried:
                     retried = True
-                    pulls.forget(image)
-                    builds.forget(image)
-                    image = await self._image(config, facts)
+                    self._images.forget(image)
+                    image = await self._images.get(config, facts=facts)
                     continue
                 raise creation_failed(error, image) from error
             return image
@@ -487,7 +465,7 @@ class DockerProvider(BaseProvider):
         await self._remove_all(sandbox_id, foreign=True)
 
     async def _remove_all(self, sandbox_id: str, *, foreign: bool) -> None:
-        projects = self._projects()
+        projects = self._projects
         services = sandbox_id in self._with_services or (foreign and await projects.is_project(sandbox_id))
         await remove_container(self._engine, sandbox_id)
         if services:

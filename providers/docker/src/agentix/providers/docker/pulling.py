@@ -38,8 +38,7 @@ class Pulls:
         self._engine = engine
         self._options = options
         self._pacing = pacing
-        self._flights: Flights[Image] = Flights()
-        self._found: dict[str, Image] = {}
+        self._found: Flights[Image] = Flights()
         self._width = anyio.CapacityLimiter(options.pulls)
 
     async def get(self, name: str, *, platform: str | None) -> Image:
@@ -50,13 +49,11 @@ class Pulls:
             HostError: The engine or the registry failed.
         """
         key = f"{platform or ''}\0{name}"
-        if key not in self._found:
-            self._found[key] = await self._flights.run(key, lambda: self._get(name, platform))
-        return self._found[key]
+        return await self._found.get(key, lambda: self._get(name, platform))
 
     def forget(self, image: Image) -> None:
         """Look for it again: the engine has lost it."""
-        self._found = {key: found for key, found in self._found.items() if found.id != image.id}
+        self._found.forget(lambda found: found.id == image.id)
 
     async def find(self, name: str, *, notes: tuple[str, ...] = ()) -> Image | None:
         """The image, if the engine has it."""

@@ -102,8 +102,7 @@ class Volumes:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._flights: Flights[str] = Flights()
-        self._filled: dict[str, str] = {}
+        self._filled: Flights[str] = Flights()
 
     async def get(self, tree: Tree, *, image: str) -> dict[str, Any]:
         """The mount of a filled volume.
@@ -115,13 +114,12 @@ class Volumes:
         Raises:
             HostError: It cannot be filled.
         """
-        if tree.volume not in self._filled:
-            self._filled[tree.volume] = await self._flights.run(tree.volume, lambda: self._get(tree, image))
-        return _mount(self._filled[tree.volume], tree.target, read_only=True)
+        holder = await self._filled.get(tree.volume, lambda: self._get(tree, image))
+        return _mount(holder, tree.target, read_only=True)
 
     def forget(self) -> None:
         """Look for all again: somebody may have removed them."""
-        self._filled.clear()
+        self._filled.forget(lambda _: True)
 
     async def _get(self, tree: Tree, image: str) -> str:
         name = await self._known(tree)
