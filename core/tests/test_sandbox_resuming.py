@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from mixed_work import mixed_work
 
 from agentix.errors import HostError, SandboxGone, WireError
 from agentix.models import SandboxConfig
@@ -39,51 +40,14 @@ def lives(seed: int, *, most: int) -> Any:
     return lambda: left.pop() if left else None
 
 
+async def python(sandbox: Sandbox, found: dict[str, Any]) -> None:
+    found["remote"] = [await sandbox.remote(calls.add, number, b=2) for number in range(5)]
+    found["blocking"] = await sandbox.remote(calls.echo_blocking, BYTES[:300_000])
+    found["iterated"] = [number async for number in sandbox.remote_iter(calls.count, 50)]
+
+
 async def everything(sandbox: Sandbox, folder: Path) -> dict[str, Any]:
-    """A mix of all that a sandbox does at once, and what came of it."""
-    found: dict[str, Any] = {}
-    (folder / "up").mkdir(parents=True)
-    for number in range(20):
-        (folder / "up" / f"file-{number}").write_bytes(BYTES[number * 1000 : number * 31_000])
-
-    async def commands() -> None:
-        for number in range(15):
-            # It would tell if it ran twice.
-            result = await sandbox.exec(f"echo {number} >> counted; echo {number}; exit {number}")
-            found[f"exec-{number}"] = (result.exit_code, result.stdout, result.truncated)
-        found["counted"] = await sandbox.read_file("counted")
-
-    async def echo() -> None:
-        result = await sandbox.exec(["cat"], stdin=BYTES, output_limit=len(BYTES))
-        found["echo"] = (result.exit_code, hashlib.sha256(result.stdout).digest())
-
-    async def stream() -> None:
-        pieces = hashlib.sha256()
-        async with sandbox.stream("seq 1 150000; cat; exit 7") as running:
-            await running.send(BYTES[:200_000])
-            await running.close_input()
-            async for chunk in running:
-                pieces.update(chunk.data)
-        found["stream"] = (running.result.exit_code, pieces.digest(), running.result.stdout_bytes)
-
-    async def files() -> None:
-        await sandbox.write_file("one", BYTES)
-        found["one"] = hashlib.sha256(await sandbox.read_file("one")).digest()
-        await sandbox.upload(folder / "up", "tree")
-        report = await sandbox.download("tree", folder / "down")
-        found["refused"] = report.refused
-        found["tree"] = {path.name: path.read_bytes() for path in sorted((folder / "down").iterdir())}
-
-    async def python() -> None:
-        found["remote"] = [await sandbox.remote(calls.add, number, b=2) for number in range(5)]
-        found["blocking"] = await sandbox.remote(calls.echo_blocking, BYTES[:300_000])
-        found["iterated"] = [number async for number in sandbox.remote_iter(calls.count, 50)]
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as group:
-            for part in (commands, echo, stream, files, python):
-                group.start_soon(part)
-    return found
+    return await mixed_work(sandbox, folder, BYTES, commands=15, files=20, lines=150_000, more=python)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 import pytest
+from mixed_work import mixed_work
 
 from agentix.api import Sandbox, SandboxConfig, SandboxGone, base_runtime
 from agentix.providers.docker import DockerProvider
@@ -133,42 +134,7 @@ async def program(code: str) -> list[str]:
 
 
 async def everything(sandbox: Sandbox, folder: Path) -> dict[str, Any]:
-    """A mix of what a sandbox does, and what came of it."""
-    found: dict[str, Any] = {}
-    (folder / "up").mkdir(parents=True)
-    for number in range(8):
-        (folder / "up" / f"file-{number}").write_bytes(BYTES[number * 1000 : number * 31_000])
-
-    async def commands() -> None:
-        for number in range(8):
-            # It would tell if it ran twice.
-            result = await sandbox.exec(f"echo {number} >> counted; echo {number}; exit {number}")
-            found[f"exec-{number}"] = (result.exit_code, result.stdout, result.truncated)
-        found["counted"] = await sandbox.read_file("counted")
-
-    async def echo() -> None:
-        result = await sandbox.exec(["cat"], stdin=BYTES, output_limit=len(BYTES))
-        found["echo"] = (result.exit_code, hashlib.sha256(result.stdout).digest())
-
-    async def stream() -> None:
-        pieces = hashlib.sha256()
-        async with sandbox.stream("seq 1 60000; exit 7") as running:
-            async for chunk in running:
-                pieces.update(chunk.data)
-        found["stream"] = (running.result.exit_code, pieces.digest())
-
-    async def files() -> None:
-        await sandbox.write_file("one", BYTES)
-        found["one"] = hashlib.sha256(await sandbox.read_file("one")).digest()
-        await sandbox.upload(folder / "up", "tree")
-        await sandbox.download("tree", folder / "down")
-        found["tree"] = {path.name: path.read_bytes() for path in sorted((folder / "down").iterdir())}
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as group:
-            for part in (commands, echo, stream, files):
-                group.start_soon(part)
-    return found
+    return await mixed_work(sandbox, folder, BYTES, commands=8, files=8, lines=60_000)
 
 
 @pytest.mark.parametrize("seed", range(4))
