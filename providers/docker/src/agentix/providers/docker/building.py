@@ -18,7 +18,7 @@ from agentix.providers.docker.build_request import LOG, REPOSITORY, request
 from agentix.providers.docker.context import fingerprint
 from agentix.providers.docker.engine import Engine, EngineError, segment
 from agentix.providers.docker.flight import Flights
-from agentix.providers.docker.host_lock import host_lock
+from agentix.providers.docker.host_lock import host_lock, lock_file
 from agentix.providers.docker.image import Image
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Builds:
             found = await self._known(name)
             if found is not None:
                 return found
-            lock = cache_dir() / "docker" / "locks" / f"{facts.id.replace(':', '')[:40]}-{key[:32]}"
+            lock = lock_file(facts, key[:32])
             async with self._width, host_lock(lock, what=f"building {build.dockerfile_path}"):
                 return await self._known(name) or await self._build(plan, context, file, name, timeout_s)
 

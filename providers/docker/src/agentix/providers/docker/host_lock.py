@@ -11,8 +11,16 @@ from pathlib import Path
 
 import anyio
 
+from agentix.api import cache_dir
+from agentix.providers.docker.facts import Facts
+
 _LOG = logging.getLogger("agentix.providers.docker")
 _POLL_S = 0.1
+
+
+def lock_file(facts: Facts, key: str) -> Path:
+    """The file for a lock on one piece of work for one engine."""
+    return cache_dir() / "docker" / "locks" / f"{facts.id.replace(':', '')[:40]}-{key}"
 
 
 @asynccontextmanager

@@ -17,12 +17,12 @@ from typing import IO, Any
 import anyio
 import anyio.to_thread
 
-from agentix.api import EnvFailed, HostError, RuntimeMount, SandboxConfig, Unsupported, cache_dir
+from agentix.api import EnvFailed, HostError, RuntimeMount, SandboxConfig, Unsupported
 from agentix.providers.docker.container import RUNTIME
 from agentix.providers.docker.endpoint import Endpoint
 from agentix.providers.docker.engine import Engine, EngineError, segment
 from agentix.providers.docker.flight import Flights
-from agentix.providers.docker.host_lock import host_lock
+from agentix.providers.docker.host_lock import host_lock, lock_file
 from agentix.providers.docker.http import FileBody
 
 _LOG = logging.getLogger("agentix.providers.docker")
@@ -125,8 +125,7 @@ class Volumes:
         name = await self._known(tree)
         if name is not None:
             return name
-        facts = await self._engine.facts()
-        lock = cache_dir() / "docker" / "locks" / f"{facts.id.replace(':', '')[:40]}-{tree.volume}"
+        lock = lock_file(await self._engine.facts(), tree.volume)
         async with host_lock(lock, what=f"copying the {tree.what} to the engine"):
             return await self._known(tree) or await self._fill(tree, image)
 
