@@ -17,6 +17,8 @@
     │   ├── RemoteError             the function raised
     │   ├── ResultError             what it returned cannot be sent, is too large, or is not what was promised
     │   └── WorkerExited            its process ended
+    ├── ShipError                   something was not shipped; the same may work later
+    │   └── ShipRefused             and will not before somebody changes something
     ├── TrajectoryError             a trajectory is not in the ATIF format
     └── TrialError                  one trial failed, for the reason that its code tells
         ├── EnvFailed               ENV_FAILED: the image, the set-up, something the task needs
@@ -62,6 +64,8 @@ from agentix.errors.usage import (
     RunChanged,
     RunError,
     RunLocked,
+    ShipError,
+    ShipRefused,
     TrajectoryError,
     UsageError,
 )
@@ -90,6 +94,8 @@ __all__ = [
     "RunError",
     "RunLocked",
     "SandboxGone",
+    "ShipError",
+    "ShipRefused",
     "TrajectoryError",
     "TrialError",
     "Unsupported",

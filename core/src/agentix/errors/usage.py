@@ -74,3 +74,11 @@ class RecordsDamaged(RunError):
 
 class TrajectoryError(AgentixError):
     """A trajectory is not in the ATIF format; the message names the place in it."""
+
+
+class ShipError(AgentixError):
+    """Something was not shipped, or it is not known to have arrived; the same may work later."""
+
+
+class ShipRefused(ShipError):
+    """It will not be shipped until somebody changes something, so that trying again is of no use."""

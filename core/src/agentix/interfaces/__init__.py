@@ -21,7 +21,7 @@ from agentix.interfaces.dataset import (
 from agentix.interfaces.flow import Earlier, Flow
 from agentix.interfaces.images import KeepsImages, KeptImage, PrunedImages
 from agentix.interfaces.provider import Prefetches, ReachesServices, SandboxProvider, SwitchesNetwork
-from agentix.interfaces.step import ChecksAhead, Executes, Reports, Step, StepOutcome
+from agentix.interfaces.step import ChecksAhead, Executes, Publishes, Redacts, Reports, Step, StepOutcome
 from agentix.interfaces.step_context import Probe, Scope, StepContext
 from agentix.interfaces.transport import Receipt, Transport
 from agentix.interfaces.trial_work import AgentUse, KeptAnswer, TrialWork
@@ -56,8 +56,10 @@ __all__ = [
     "Prepares",
     "Probe",
     "PrunedImages",
+    "Publishes",
     "ReachesServices",
     "Receipt",
+    "Redacts",
     "Reports",
     "RolloutContext",
     "SandboxProvider",

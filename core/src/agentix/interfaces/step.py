@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
@@ -27,6 +28,11 @@ class StepOutcome:
     outputs: Mapping[str, Any] = field(default_factory=dict)
     rollout: Rollout | None = None
     """What an executor measured."""
+    publish: Mapping[str, Path] = field(default_factory=dict)
+    """Files and directories below its `work_dir` that may leave this machine, by the place that they get in the run's
+    directory, such as `archives/a-oracle-1.tar`. They are moved there."""
+    redaction: Mapping[str, int] = field(default_factory=dict)
+    """How often each kind of secret was taken out."""
 
 
 @runtime_checkable
@@ -58,6 +64,28 @@ class Reports(Protocol):
     """A per-experiment step that also runs on the way out of a run that did not complete, once a run at most."""
 
     reports: bool
+
+
+@runtime_checkable
+class Publishes(Protocol):
+    """A step that sees only what may leave this machine.
+
+    Its `run_dir` is a tree like the run's directory in which everything was redacted and of which dropped trials are no
+    part, and its `trial_dir` is the trial's part of that. It does not run for a trial of which nothing is published.
+    """
+
+    publishes: bool
+
+
+@runtime_checkable
+class Redacts(Protocol):
+    """A per-trial step that makes what may be published of a trial out of what the trial left.
+
+    Its outcome has it under the place `trials/<trial id>`. Where it fails, that is REDACT_FAILED, and nothing of the
+    trial is published.
+    """
+
+    redacts: bool
 
 
 @runtime_checkable

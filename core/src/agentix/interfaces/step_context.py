@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from agentix.redaction import Secrets
 
 if TYPE_CHECKING:
     from agentix.interfaces.trial_work import TrialWork
@@ -38,6 +40,10 @@ def _silent(message: str) -> None:
     pass
 
 
+def _none() -> Iterable[Mapping[str, Any]]:
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepContext:
     """Where and for what a step runs. Paths are absolute."""
@@ -56,6 +62,12 @@ class StepContext:
     """The case, per case and per trial."""
     trial_dir: Path | None = None
     """What the trial left, per trial, to be read only."""
+    path: Path | None = None
+    """What is to be shipped, for a step that ships; it stands below `run_dir`, and is to be read only."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """The values that nothing published may hold."""
+    withheld: Callable[[], Iterable[Mapping[str, Any]]] = _none
+    """The redacted records of dropped trials, per experiment, for a step that publishes."""
     work: TrialWork | None = None
     """The trial to run, for an executor."""
     probe: Probe | None = None

@@ -35,7 +35,13 @@ class Transport(Protocol):
     async def ship(self, source: Path, inputs: Any, ctx: StepContext) -> Receipt:
         """Send a path and check that it arrived; safe to repeat, and it never prompts.
 
+        Args:
+            source: A file or a directory without links, to be read only; it holds nothing but what may be published.
+            inputs: Where to, by convention as `dest`, and how.
+            ctx: The unit that it is of; `work_dir` is free to be written to, and `say` tells the user one line.
+
         Raises:
-            Exception: It did not arrive; the message tells a permanent error from a passing one.
+            ShipRefused: It cannot arrive before somebody changes something: a missing program, a login, a size.
+            ShipError: It did not arrive, and may do so later.
         """
         ...

@@ -88,6 +88,8 @@ class StepEnd(BaseModel):
     message: str = ""
     warned: bool = False
     """Whether it failed and the file says that this is no more than a warning."""
+    published: tuple[str, ...] = ()
+    """Where in the run's directory it put what may leave this machine."""
     at: str = Field(default_factory=utc_now)
 
 

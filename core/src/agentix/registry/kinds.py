@@ -65,11 +65,18 @@ PUBLISHED: Mapping[tuple[AnyKind, str], str] = {
     ("agent", "command"): "agentix-rollouts-baseline",
     ("agent", "python"): "agentix-rollouts-baseline",
     ("step", "admission"): "agentix-rollouts-steps",
+    ("step", "archive"): "agentix-rollouts-steps",
     ("step", "check_case"): "agentix-rollouts-harbor",
+    ("step", "dataset"): "agentix-rollouts-steps",
     ("step", "guard"): "agentix-rollouts-steps",
     ("step", "local"): "agentix-rollouts-experiments",
+    ("step", "redact"): "agentix-rollouts-steps",
     ("step", "report"): "agentix-rollouts-steps",
     ("step", "rollout"): "agentix-rollouts-experiments",
+    ("step", "ship"): "agentix-rollouts-experiments",
+    ("transport", "github"): "agentix-rollouts-github",
+    ("transport", "hf"): "agentix-rollouts-hf",
+    ("transport", "rclone"): "agentix-rollouts-rclone",
 }
 
 # Names that the documents speak of and that no published distribution has yet.
@@ -79,8 +86,5 @@ PLANNED: frozenset[tuple[AnyKind, str]] = frozenset(
         ("dataset", "swe"),
         ("dataset", "worlds"),
         ("agent", "claude-code"),
-        ("transport", "hf"),
-        ("transport", "rclone"),
-        ("transport", "github"),
     }
 )

@@ -10,6 +10,7 @@ from agentix.sandbox.provider import BaseProvider
 from agentix.sandbox.sandbox import Sandbox, Unreleased
 from agentix.sandbox.service import Service
 from agentix.sandbox.socket_stream import SocketStream
+from agentix.sandbox.tool import run_tool
 from agentix.sandbox.transfer import DownloadReport
 from agentix.sandbox.tree import Tree, TreeEntry
 from agentix.sandbox.untrusted_tar import unpack_tar
@@ -29,6 +30,7 @@ __all__ = [
     "TreeEntry",
     "Unreleased",
     "context_var",
+    "run_tool",
     "start_time",
     "unpack_tar",
 ]

@@ -1,7 +1,6 @@
 """Running configured commands: variables in, files and an exit status out."""
 
 from agentix.plugins.experiments.commands.command import Command, commands_of, file_sha256
-from agentix.plugins.experiments.commands.masks import Masks
 from agentix.plugins.experiments.commands.pins import (
     CommandProblem,
     CommandRefused,
@@ -19,7 +18,6 @@ __all__ = [
     "CommandRefused",
     "CommandResult",
     "CommandRunner",
-    "Masks",
     "check_commands",
     "check_pins",
     "command_problems",

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from agentix.api import HostError, SandboxGone
+from agentix.api import HostError, SandboxGone, Secrets
 from agentix.plugins.experiments.commands.environment import environment
 from agentix.plugins.experiments.commands.log import CommandLog, Scrubber
-from agentix.plugins.experiments.commands.masks import Masks
 from agentix.plugins.experiments.commands.pins import CommandRefused, pinned_content
 from agentix.plugins.experiments.commands.pool import Place, Pool
 from agentix.plugins.experiments.commands.result import CommandResult
@@ -43,10 +42,10 @@ class CommandRunner:
     """
 
     def __init__(
-        self, *, inherit_env: bool = True, host_env: Mapping[str, str] | None = None, masks: Masks | None = None
+        self, *, inherit_env: bool = True, host_env: Mapping[str, str] | None = None, masks: Secrets | None = None
     ) -> None:
         self._inherit_env = inherit_env
-        self._masks = Masks() if masks is None else masks
+        self._masks = Secrets() if masks is None else masks
         self._host_env = dict(os.environ if host_env is None else host_env)
         self._pool: Pool | None = None
         self._context: AbstractAsyncContextManager[None] | None = None

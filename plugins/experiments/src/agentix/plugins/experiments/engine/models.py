@@ -10,9 +10,8 @@ from dataclasses import replace
 import anyio
 import anyio.to_thread
 
-from agentix.api import LLM, EnvFailed, Price, Rollout, Usage
+from agentix.api import LLM, EnvFailed, Price, Rollout, Secrets, Usage
 from agentix.cli.api import log
-from agentix.plugins.experiments.commands import Masks
 from agentix.plugins.experiments.documents import LLMSpec
 
 _KEY_COMMAND_S = 60.0
@@ -41,7 +40,7 @@ class Keys:
 
     def __init__(self, *, host_env: Mapping[str, str] | None = None) -> None:
         self._host_env = os.environ if host_env is None else host_env
-        self.masks = Masks()
+        self.masks = Secrets()
         """The keys that may be in what is written: those of this machine's variables, and those looked up."""
         self._found: dict[str, str] = {}
         self._turn = anyio.Lock()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentix.api import Failure, FailureCode, Rollout
-from agentix.plugins.experiments.commands import Masks
+from agentix.redaction import Secrets
 
 KEY = 'sk-CANARY/"+7é'
 
@@ -24,7 +24,7 @@ def test_every_common_form_is_found_wherever_it_stands(before: bytes, after: byt
         raw = key.encode()
     except UnicodeEncodeError:
         return
-    masks = Masks([key])
+    masks = Secrets([key])
     for form in (raw, raw.hex().encode(), json.dumps(key).encode(), quote(key, safe="").encode()):
         assert form.strip(b'"') not in masks.data(before + form + after) or form.strip(b'"') in before + after
     coded = base64.b64encode(before + raw + after)
@@ -32,14 +32,14 @@ def test_every_common_form_is_found_wherever_it_stands(before: bytes, after: byt
 
 
 def test_a_short_value_is_none_to_look_for() -> None:
-    masks = Masks()
+    masks = Secrets()
     assert not masks.add("EMPTY")
     assert not masks
     assert masks.data(b"EMPTY") == b"EMPTY"
 
 
 def test_a_rollout_is_masked_down_to_its_keys_and_what_has_none_is_the_same() -> None:
-    masks = Masks([KEY])
+    masks = Secrets([KEY])
     rollout = Rollout(
         "i",
         failure=Failure(code=FailureCode.HOST_ERROR, message=f"no {KEY}"),
@@ -56,7 +56,7 @@ def test_a_rollout_is_masked_down_to_its_keys_and_what_has_none_is_the_same() ->
 
 
 def test_files_are_cleaned_and_what_cannot_be_is_told(tmp_path: Path) -> None:
-    masks = Masks([KEY])
+    masks = Secrets([KEY])
     outside = tmp_path / "outside.txt"
     outside.write_text(KEY)
     place = tmp_path / "out"

@@ -23,7 +23,7 @@ _CHUNK = 1 << 20
 T = TypeVar("T")
 
 
-class Masks:
+class Secrets:
     """The keys that a run has used so far.
 
     Args:

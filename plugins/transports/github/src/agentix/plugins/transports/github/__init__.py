@@ -1,0 +1,1 @@
+"""The transport `github`: publishes to a git repository."""

@@ -1,0 +1,1 @@
+"""The transport `hf`: publishes to the Hugging Face hub."""

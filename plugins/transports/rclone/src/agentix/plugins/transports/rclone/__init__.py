@@ -1,0 +1,1 @@
+"""The transport `rclone`: publishes to whatever rclone reaches."""
