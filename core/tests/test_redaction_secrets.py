@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -32,12 +32,15 @@ async def test_a_program_that_is_not_there_is_no_success(tmp_path: Path) -> None
     assert (await run_tool(["no-such-program-at-all"], cwd=tmp_path)).exit_code == 127
 
 
+def _running(word: str) -> list[Path]:
+    return [p for p in Path("/proc").glob("[0-9]*/cmdline") if word.encode() in _read(p)]
+
+
 async def test_at_the_timeout_all_that_it_started_is_ended(tmp_path: Path) -> None:
     marker = f"31{abs(hash(str(tmp_path))) % 100000}.25"
     done = await run_tool(["sh", "-c", f"setsid sleep {marker} & sleep {marker}"], timeout_s=0.3)
     assert done.timed_out
-    left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if marker.encode() in _read(p)]
-    assert not left
+    assert _running(marker) == []
 
 
 def _read(path: Path) -> bytes:
