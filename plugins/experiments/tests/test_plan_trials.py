@@ -135,6 +135,13 @@ def test_names_that_only_meet_in_an_id_are_an_error_too() -> None:
         make_plan(submission("c", "b-c"), [case("a-b"), case("a")])
 
 
+def test_names_that_a_disk_may_not_tell_apart_are_an_error_too() -> None:
+    with pytest.raises(ExperimentError, match="ids that differ in case only, Foo-oracle-1 and foo-oracle-1; give one"):
+        make_plan(submission("oracle"), [case("Foo"), case("foo")])
+    with pytest.raises(ExperimentError, match="differ in case only"):
+        make_plan(submission("A", "a"), [case("x")])
+
+
 def test_one_name_at_two_commits_is_told_apart_by_where_it_is_from() -> None:
     cases = [
         Case(name="x", label="x", source="git", dataset="harbor", instance={}, pin={"repo": "r", "ref": ref})
@@ -168,7 +175,9 @@ def test_the_same_inputs_give_the_same_ids_all_different_and_safe(
         return
     found = [trial.trial_id for trial in plan.trials]
     assert found == [t.trial_id for t in make_plan(of, [case(name) for name in cases], deterministic=once).trials]
-    assert len(found) == len(set(found)) == len(cases) * len(agents) * max(1, len(specs)) * trials
+    assert (
+        len(found) == len({text.casefold() for text in found}) == len(cases) * len(agents) * max(1, len(specs)) * trials
+    )
     assert all(slug(text, longest=240).startswith(text[:30]) and "/" not in text and len(text) < 250 for text in found)
 
 

@@ -119,13 +119,14 @@ def _stem(case: Case, cell: _Cell) -> str:
 
 
 def _refuse_collisions(submission: Submission, cases: Sequence[Case], cells: Sequence[_Cell]) -> None:
-    # An index holds no dash, so ids are different where the parts before it are.
+    # An index holds no dash, so ids are different where the parts before it are. Ids are names of directories, and what is
+    # published lands on disks that do not tell `A` from `a`.
     seen: dict[str, tuple[Case, _Cell]] = {}
     problems: dict[str, Problem] = {}
     for case in cases:
         for cell in cells:
             stem = _stem(case, cell)
-            other, other_cell = seen.setdefault(stem, (case, cell))
+            other, other_cell = seen.setdefault(stem.casefold(), (case, cell))
             if other is case and other_cell is cell:
                 continue
             if other is not case and other_cell is cell:
@@ -146,7 +147,9 @@ def _refuse_collisions(submission: Submission, cases: Sequence[Case], cells: Seq
                 hint = "give one of the cases or agents an `id`"
             # That the same agents meet the same cases twice was said already.
             if what not in problems and not (problems and other is not case and other_cell is not cell):
-                message = f"{what} would have trials with one id, {stem}1; {hint}"
+                like = _stem(other, other_cell)
+                ids = f"one id, {stem}1" if like == stem else f"ids that differ in case only, {like}1 and {stem}1"
+                message = f"{what} would have trials with {ids}; {hint}"
                 problems[what] = problem(submission, path, message)
     if problems:
         raise ExperimentError(problems.values())
