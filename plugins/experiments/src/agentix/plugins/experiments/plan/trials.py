@@ -119,8 +119,8 @@ def _stem(case: Case, cell: _Cell) -> str:
 
 
 def _refuse_collisions(submission: Submission, cases: Sequence[Case], cells: Sequence[_Cell]) -> None:
-    # An index holds no dash, so ids are different where the parts before it are. Ids are names of directories, and what is
-    # published lands on disks that do not tell `A` from `a`.
+    # An index holds no dash, so ids are different where the parts before it are. Ids name directories, and not every
+    # disk that these land on tells `A` from `a`.
     seen: dict[str, tuple[Case, _Cell]] = {}
     problems: dict[str, Problem] = {}
     for case in cases:
