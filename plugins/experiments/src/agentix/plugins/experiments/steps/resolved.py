@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentix.api import Scope, Step, StepContext
+from agentix.api import Scope, ShipRefused, Step, StepContext
 from agentix.plugins.experiments.documents.models import StepSpec
 from agentix.plugins.experiments.steps.templates import fill, variables
 
@@ -33,10 +34,18 @@ class ResolvedStep:
     """Whether it runs the trial."""
     reports: bool = False
     """Whether it also runs on the way out of a run that did not complete."""
+    redacts: bool = False
+    """Whether it makes what may be published of a trial."""
+    publishes: bool = False
+    """Whether it sees only what may leave this machine."""
+    ships: bool = False
+    """Whether it sends that away; such a step publishes too."""
+    path: str | None = None
+    """What it ships, in the run's directory, with its templates; `None` where that follows from the steps before it."""
     fix: Command | None = None
     """Repairs what it rejected."""
     given: Mapping[str, Any] = field(default_factory=dict)
-    """The inputs as the file gives them, with their templates."""
+    """The inputs as the file gives them, with their templates; what becomes of `path` is in `path`."""
 
     @property
     def label(self) -> str:
@@ -48,8 +57,33 @@ class ResolvedStep:
         filled = fill(self.given, variables(ctx))
         return filled if self.step is None else self.step.Inputs.model_validate(filled, context={"scope": ctx.scope})
 
+    def source(self, ctx: StepContext) -> PurePosixPath | None:
+        """What it ships of a unit, in the run's directory; `None` where that follows from the steps before it.
+
+        Raises:
+            ShipRefused: With its templates filled in, it leads out of that directory.
+        """
+        if self.path is None:
+            return None
+        place = fill(self.path, variables(ctx))
+        if (wrong := place_problem(place)) is not None:
+            raise ShipRefused(f"{self.label}: path {place!r}: {wrong}")
+        return PurePosixPath(place)
+
     def fingerprint(self) -> str:
         """Hash of everything written down that decides what it does: code, inputs, and the bytes of files they name."""
         from agentix.plugins.experiments.steps.fingerprint import fingerprint
 
         return fingerprint(self)
+
+
+def place_problem(place: str) -> str | None:
+    """Why this names nothing in the run's directory, if so."""
+    path = PurePosixPath(place)
+    if not place.strip() or "\0" in place:
+        return "has to be the path of something in the run's directory"
+    if path.is_absolute():
+        return "has to be relative to the run's directory"
+    if ".." in path.parts:
+        return "leads out of the run's directory"
+    return None

@@ -40,6 +40,8 @@ class ResolvedPipeline:
     per_trial: tuple[ResolvedStep, ...] = ()
     """Those after the trial was run."""
     per_experiment: tuple[ResolvedStep, ...] = ()
+    redact: ResolvedStep | None = None
+    """The step of `per_trial` that redacts: the file's, or the one that is added where the file publishes."""
     executor: ResolvedStep | None = None
     """The first per-trial step, where it runs the trial; `None` where the file names none."""
     notices: tuple[str, ...] = ()
