@@ -18,7 +18,7 @@ note: {run: ["sh", "-c", "echo $TRIAL_ID >> $WORK_DIR/noted.txt; cat $OUT_DIR/an
 fine: {run: ["true"]}
 refuse: {run: ["sh", "-c", "echo not good >&2; exit 1"]}
 flaky: {run: ["sh", "-c", "test -e $WORK_DIR/again && exit 0; touch $WORK_DIR/again; exit 75"]}
-ship: {run: ["sh", "-c", "test -e @/open && echo $RUN_ID >> @/shipped.txt || { echo the bucket is gone; exit 3; }"]}
+send: {run: ["sh", "-c", "test -e @/open && echo $RUN_ID >> @/shipped.txt || { echo the bucket is gone; exit 3; }"]}
 ---
 """
 
@@ -67,13 +67,13 @@ def test_a_shipment_that_failed_is_tried_again_on_resume_and_the_report_says_so_
     text = """
   per_experiment:
   - {uses: report, with: {dest: 'out/{{.RunID}}.json'}}
-  - {uses: ship}
+  - {uses: send}
   - {uses: fine, name: after}
 """
     experiment = file(lab, text)
     assert lab.run(experiment) == 1
     report = lab.path() / "out/r.json"
-    assert json.loads(report.read_text())["incomplete"] == "ship: the bucket is gone"
+    assert json.loads(report.read_text())["incomplete"] == "send: the bucket is gone"
     assert not (lab.path() / "report.md").exists()
     assert not (lab.path() / "steps/after").exists()
     lines = (lab.path() / "results.jsonl").read_bytes()
@@ -90,17 +90,17 @@ def test_a_shipment_that_failed_is_tried_again_on_resume_and_the_report_says_so_
 
 def test_new_results_are_shipped_again(lab) -> None:
     (lab.root / "open").touch()
-    experiment = file(lab, "  per_experiment: [{uses: ship}]\n")
+    experiment = file(lab, "  per_experiment: [{uses: send}]\n")
     assert lab.run(experiment) == 0
     assert lab.run(lab.file(experiment.read_text().replace("[someone]", "[someone, other]"))) == 0
     assert (lab.root / "shipped.txt").read_text() == "r\nr\n"
 
 
 def test_a_warning_of_the_whole_run_is_no_failure(lab) -> None:
-    assert lab.run(file(lab, "  per_experiment: [{uses: ship, on_failure: warn}, {uses: fine}]\n")) == 0
+    assert lab.run(file(lab, "  per_experiment: [{uses: send, on_failure: warn}, {uses: fine}]\n")) == 0
     assert (lab.path() / "steps/fine").exists()
     assert [(end["step"], end["ok"], end["warned"]) for end in lab.manifest()["ended"]] == [
-        ("ship", False, True), ("fine", True, False), ("report", True, False)
+        ("send", False, True), ("fine", True, False), ("report", True, False)
     ]  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_what_a_step_of_the_whole_run_says_no_to_is_told_whatever_follows_from_i
 
 
 def test_the_line_to_resume_with_has_every_option_that_decides_what_is_run(lab) -> None:
-    path = file(lab, "  per_experiment: [{uses: ship}]\n").rename(lab.root / "an experiment.yaml")
+    path = file(lab, "  per_experiment: [{uses: send}]\n").rename(lab.root / "an experiment.yaml")
     asked = ["--id", "r", "--out", "else where", "--executor", lab.executor, "--case", "cases/[a]", "--limit", "1"]
     done = lab.cli("run", str(path), *asked)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("  resume with: ")]

@@ -95,20 +95,20 @@ def test_where_nothing_is_left_to_be_checked_the_problems_are_raised(tmp_path: P
         _problems(tmp_path, "kind: Commands\n")
 
 
-PUBLISHING = {"redact", "archive", "dataset", "ship"}
-
-
 def test_a_step_that_is_not_installed_is_named(tmp_path: Path) -> None:
     text = HEAD + (
         "pipeline:\n"
-        "  per_trial: [{uses: rollout}, {uses: redact}, {uses: archive, with: {format: tar}}]\n"
-        "  per_experiment: [{uses: dataset}, {uses: ship, with: {using: ship_hf, path: dataset, dest: a/b}}]\n"
+        "  per_trial: [{uses: rollout}, {uses: scrub}]\n"
+        "  per_experiment: [{uses: datasets_of_mine}, {uses: ship, with: {using: ship_ftp, dest: a/b}}]\n"
     )
     problems = _problems(tmp_path, text)
-    assert {problem.message.partition(" ")[0].strip("'") for problem in problems} <= PUBLISHING
-    for problem in problems:
-        assert problem.path.endswith(".uses")
-        assert "is neither an installed step nor a configured command" in problem.message
+    assert [problem.path for problem in problems] == [
+        "pipeline.per_trial[1].uses",
+        "pipeline.per_experiment[0].uses",
+        "pipeline.per_experiment[1].with.using",
+    ]
+    for problem, name in zip(problems, ("scrub", "datasets_of_mine", "ship_ftp"), strict=True):
+        assert f"{name!r} is neither " in problem.message
 
 
 def test_configured_agents_and_executors_win_over_plugins_of_their_names_and_it_is_said(tmp_path: Path) -> None:

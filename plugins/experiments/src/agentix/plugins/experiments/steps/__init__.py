@@ -4,11 +4,10 @@ from agentix.plugins.experiments.steps.checking import Checked, check_file, plug
 from agentix.plugins.experiments.steps.choosing import choose_executor
 from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
 from agentix.plugins.experiments.steps.fingerprint import digest, file_hash, file_hashes
-from agentix.plugins.experiments.steps.inputs import StepProblem
+from agentix.plugins.experiments.steps.inputs import StepProblem, StepRefused
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
 from agentix.plugins.experiments.steps.resolving import (
     ResolvedPipeline,
-    StepRefused,
     resolve_pipeline,
     resolve_step,
 )

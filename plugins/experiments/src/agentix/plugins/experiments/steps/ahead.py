@@ -37,11 +37,11 @@ def ahead_problems(
         if not isinstance(step.step, ChecksAhead):
             continue
         inputs = step.step.Inputs.model_validate(fill(step.given, example(step.scope)))
-        path = _path(submission, step)
+        path = _path(submission, step, executor)
         told = {"agents": agents, "limits": limits} if step.executes else {}
         for message in step.step.check(inputs, **told):
-            found = problem(submission, path or "", message)
-            yield found if path is not None else replace(found, line=None, path=_CHOSEN)
+            found = problem(submission, path, message)
+            yield replace(found, line=None) if path == _CHOSEN else found
 
 
 def agent_use(submission: Submission, commands: Mapping[str, Command], number: int) -> AgentUse:
@@ -69,10 +69,10 @@ def limits_of(spec: LimitsSpec) -> Limits | None:
     return Limits.model_validate(given) if given else None
 
 
-def _path(submission: Submission, step: ResolvedStep) -> str | None:
+def _path(submission: Submission, step: ResolvedStep, executor: ResolvedStep) -> str:
     for scope in Scope:
         specs = getattr(submission.experiment.pipeline, scope.value)
         for number, spec in enumerate(specs):
             if spec is step.spec:
                 return f"pipeline.{scope.value}[{number}]"
-    return None
+    return _CHOSEN if step is executor else f"pipeline.{step.scope.value}"

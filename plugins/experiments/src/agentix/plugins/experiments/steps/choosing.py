@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from agentix.api import Scope, UsageError
 from agentix.plugins.experiments.commands import Command
 from agentix.plugins.experiments.documents import StepSpec
+from agentix.plugins.experiments.steps.inputs import StepRefused
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
-from agentix.plugins.experiments.steps.resolving import ResolvedPipeline, StepRefused, resolve_step
+from agentix.plugins.experiments.steps.resolving import ResolvedPipeline, resolve_step
 
 AUTO = "auto"
 PREFERRED = "harbor"

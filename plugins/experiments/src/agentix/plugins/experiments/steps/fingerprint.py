@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentix.api import DatasetError, content_hash
 from agentix.plugins.experiments.steps.templates import example, fill
+from agentix.plugins.experiments.steps.transport_step import TransportStep
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.steps.resolved import ResolvedStep
@@ -30,7 +31,10 @@ def fingerprint(resolved: ResolvedStep) -> str:
         facts["command"] = resolved.command.fingerprint()
     if resolved.step is not None:
         facts["inputs"] = _inputs(resolved)
-        facts["code"] = code_hash(resolved.step)
+        step = resolved.step
+        facts["code"] = code_hash(step.transport if isinstance(step, TransportStep) else step)
+    if resolved.path is not None:
+        facts["path"] = resolved.path
     return digest(facts)
 
 

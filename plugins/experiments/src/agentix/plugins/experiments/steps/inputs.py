@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from agentix.api import Scope, Step, UsageError
+from agentix.api import AgentixError, Scope, Step, UsageError
 from agentix.plugins.experiments.documents import nearest
 from agentix.plugins.experiments.steps.templates import VARIABLES, named, scopes_of
 
@@ -25,6 +25,14 @@ class StepProblem:
     message: str
     near: str | None = None
     """The valid name that was probably meant."""
+
+
+class StepRefused(AgentixError):
+    """A step cannot be used as the file asks."""
+
+    def __init__(self, problems: Sequence[StepProblem]) -> None:
+        super().__init__("\n".join(f"{p.path}: {p.message}" for p in problems))
+        self.problems = tuple(problems)
 
 
 def template_problems(given: Mapping[str, Any], scope: Scope, where: str) -> Iterator[StepProblem]:

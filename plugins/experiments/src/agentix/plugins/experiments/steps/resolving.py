@@ -8,28 +8,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agentix.api import AgentixError, Executes, Reports, Scope, Step, list_plugins, load, plugin_label, slug
+from agentix.api import Executes, Publishes, Redacts, Reports, Scope, Step, slug
 from agentix.plugins.experiments.documents import Pipeline, StepSpec, nearest
 from agentix.plugins.experiments.steps.command_step import FIX_VARIABLES, names_of
+from agentix.plugins.experiments.steps.finding import Found, find_step, installed, ships
 from agentix.plugins.experiments.steps.inputs import (
     StepProblem,
+    StepRefused,
     input_problems,
     template_problems,
     word_problems,
 )
+from agentix.plugins.experiments.steps.order import order_problems, where_to_redact
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
+from agentix.plugins.experiments.steps.shipping import Ship, path_problems, way_out
 from agentix.plugins.experiments.steps.templates import example, fill
+from agentix.plugins.experiments.steps.transport_step import PATH
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import Command
-
-
-class StepRefused(AgentixError):
-    """A step cannot be used as the file asks."""
-
-    def __init__(self, problems: Sequence[StepProblem]) -> None:
-        super().__init__("\n".join(f"{p.path}: {p.message}" for p in problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +55,16 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
     """Find every step, and gather what is wrong with any of them."""
     problems: list[StepProblem] = []
     notices: list[str] = []
-    unused = set(pipeline.inputs)
-    found: dict[Scope, list[ResolvedStep]] = {scope: [] for scope in Scope}
+    taken: set[str] = set()
+    found: dict[Scope, dict[str, ResolvedStep]] = {scope: {} for scope in Scope}
     executor: ResolvedStep | None = None
+    refused = False
     for scope in Scope:
         specs: tuple[StepSpec, ...] = getattr(pipeline, scope.value)
         for number, (spec, key) in enumerate(zip(specs, _keys(specs), strict=True)):
             path = f"pipeline.{scope.value}[{number}]"
             first = scope is Scope.PER_TRIAL and number == 0
-            if spec.uses in EXECUTOR_WORDS and not _installed(spec.uses) and spec.uses not in commands:
+            if spec.uses in EXECUTOR_WORDS and not installed(spec.uses) and spec.uses not in commands:
                 problems += [] if first else [StepProblem(path=f"{path}.uses", message=_NOT_FIRST.format(spec.uses))]
                 continue
             try:
@@ -79,21 +77,36 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
                     first=first,
                     notices=notices,
                     defaults=pipeline.inputs,
+                    taken=taken,
                 )
             except StepRefused as error:
                 problems += error.problems
-                unused.clear()  # it may be the one that takes them
+                refused = True
                 continue
-            unused -= set(step.given)
             if first and step.executes:
                 executor = step
             else:
-                found[scope].append(step)
+                found[scope][path] = step
+    problems += order_problems(found[Scope.PER_TRIAL])
+    per_trial = list(found[Scope.PER_TRIAL].values())
+    redact = next((step for step in per_trial if step.redacts), None)
+    publishing = [step for steps in found.values() for step in steps.values() if step.publishes]
+    if redact is None and publishing and not refused:
+        try:
+            redact = _default_redact(pipeline, taken=taken)
+            place, said = where_to_redact(per_trial)
+            per_trial.insert(place, redact)
+            notices.append(said)
+        except StepRefused as error:
+            problems += error.problems
+    # A step that was refused may be the one that takes them.
+    unused = () if refused else [name for name in pipeline.inputs if name not in taken]
     problems += [StepProblem(path=f"pipeline.with.{name}", message="no step takes this input") for name in unused]
     return ResolvedPipeline(
-        per_case=tuple(found[Scope.PER_CASE]),
-        per_trial=tuple(found[Scope.PER_TRIAL]),
-        per_experiment=tuple(found[Scope.PER_EXPERIMENT]),
+        per_case=tuple(found[Scope.PER_CASE].values()),
+        per_trial=tuple(per_trial),
+        per_experiment=tuple(found[Scope.PER_EXPERIMENT].values()),
+        redact=redact,
         executor=executor,
         notices=tuple(notices),
         problems=tuple(problems),
@@ -102,6 +115,8 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
 
 EXECUTOR_WORDS = ("auto", "local")
 """What the first per-trial step may say instead of a step's name."""
+REDACT = "redact"
+"""The step that is added where the file publishes and names none that redacts."""
 _NOT_FIRST = "{} runs the trial, which only the first step of per_trial can do"
 
 
@@ -115,6 +130,7 @@ def resolve_step(
     first: bool = False,
     notices: list[str] | None = None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
+    taken: set[str] | None = None,
 ) -> ResolvedStep:
     """Find what a step uses and check its inputs.
 
@@ -130,54 +146,79 @@ def resolve_step(
         first: Whether it is the first per-trial step, and so may run the trial.
         notices: Where to say what the user should know.
         defaults: Inputs that it gets where it takes them and its own do not say otherwise.
+        taken: Gets the names of its inputs.
 
     Raises:
         StepRefused: With everything that is wrong with it.
     """
     where = path or f"pipeline.{scope.value}.{spec.uses}"
-    command = commands.get(spec.uses)
-    step, plugin = None, f"the command {spec.uses}"
-    if _installed(spec.uses) or (command is None and _is_reference(spec.uses)):
-        step, plugin = _load(spec.uses, where)
-    elif command is None:
-        known = {info.name for info in list_plugins("step")} | set(commands)
-        raise StepRefused(
-            [
-                StepProblem(
-                    path=f"{where}.uses",
-                    message=f"{spec.uses!r} is neither an installed step nor a configured command",
-                    near=nearest(spec.uses, known),
-                )
-            ]
-        )
-    executes = isinstance(step, Executes) and bool(step.executes)
-    if first and command is not None and (step is None or executes):
-        if step is not None and notices is not None:
-            notices.append(f"{where}: the configured command {spec.uses} runs the trials, not the installed {plugin}")
-        step, plugin, executes = None, f"the command {spec.uses}", True
-    problems = [*_use_problems(spec, scope, where, commands, step=step, executes=executes, first=first)]
-    given = {**_taken(defaults, step, executes=executes), **spec.inputs}
+    if first and (executor := _executor(spec.uses, commands, where=where, notices=notices)) is not None:
+        found, executes = executor, True
+    else:
+        found = find_step(spec.uses, commands, where=f"{where}.uses", notices=notices)
+        executes = isinstance(found.step, Executes) and bool(found.step.executes)
+    problems = [*_use_problems(spec, scope, where, commands, step=found.step, executes=executes, first=first)]
+    given = {**_taken(defaults, found.step, executes=executes), **spec.inputs}
+    if taken is not None:
+        taken |= set(given)
     problems += template_problems(given, scope, where)
-    if step is None and command is not None and not executes:
-        problems += word_problems(command, names_of(scope, given))
+    handed = isinstance(found.step, Ship)
+    shipping = not executes and (handed or ships(spec.uses))
+    source = given.pop(PATH, None) if shipping else None
+    if source is not None:
+        problems += path_problems(source, where)
+    if found.step is None and found.command is not None and not executes:
+        problems += word_problems(found.command, names_of(scope, given))
     if scope is Scope.PER_CASE and spec.fix is not None and spec.fix in commands:
         problems += word_problems(commands[spec.fix], {*names_of(scope, {}), *FIX_VARIABLES})
-    if step is not None and not problems:
-        problems += input_problems(step, fill(given, example(scope)), where, scope=scope)
+    if found.step is not None and not problems:
+        problems += input_problems(found.step, fill(given, example(scope)), where, scope=scope)
+    if handed and not problems:
+        way = way_out(given, scope, commands, where=where, notices=notices)
+        found, given = way.found, dict(way.given)
+    publishes = shipping or (isinstance(found.step, Publishes) and bool(found.step.publishes))
+    redacts = isinstance(found.step, Redacts) and bool(found.step.redacts)
+    problems += _marks_problems(spec, scope, where, publishes=publishes, redacts=redacts)
     if problems:
         raise StepRefused(problems)
     return ResolvedStep(
         spec=spec,
         scope=scope,
-        kind="command" if step is None else "plugin",
-        plugin=plugin,
+        kind="command" if found.step is None else "plugin",
+        plugin=found.plugin,
         key=key or slug(spec.label),
-        step=step,
-        command=command if step is None else None,
+        step=found.step,
+        command=found.command,
         executes=executes,
-        reports=isinstance(step, Reports) and bool(step.reports),
+        reports=isinstance(found.step, Reports) and bool(found.step.reports),
+        redacts=redacts,
+        publishes=publishes,
+        ships=shipping,
+        path=source,
         fix=commands[spec.fix] if spec.fix else None,
         given=given,
+    )
+
+
+def _executor(name: str, commands: Mapping[str, Command], *, where: str, notices: list[str] | None) -> Found | None:
+    """The configured command that runs the trials; it wins over an installed step that would run them."""
+    command = commands.get(name)
+    if command is None or ships(name):
+        return None
+    if installed(name):
+        found = find_step(name, {}, where=f"{where}.uses")
+        if not (isinstance(found.step, Executes) and found.step.executes):
+            return None
+        if notices is not None:
+            notices.append(f"{where}: the configured command {name} runs the trials, not the installed {found.plugin}")
+    return Found(plugin=f"the command {name}", command=command)
+
+
+def _default_redact(pipeline: Pipeline, *, taken: set[str]) -> ResolvedStep:
+    spec = StepSpec(uses=REDACT)
+    *_, key = _keys((*pipeline.per_trial, spec))
+    return resolve_step(
+        spec, Scope.PER_TRIAL, {}, path="pipeline.per_trial", key=key, defaults=pipeline.inputs, taken=taken
     )
 
 
@@ -187,24 +228,6 @@ def _taken(defaults: Mapping[str, Any], step: Step | None, *, executes: bool) ->
         return {} if executes else dict(defaults)
     known = {key for name, info in step.Inputs.model_fields.items() for key in (name, info.alias) if key}
     return {key: value for key, value in defaults.items() if key in known}
-
-
-def _installed(name: str) -> bool:
-    bare = name.rpartition("/")[2]
-    return any(info.name == bare for info in list_plugins("step"))
-
-
-def _is_reference(name: str) -> bool:
-    return ":" in name or name.endswith(".py")
-
-
-def _load(name: str, where: str) -> tuple[Step, str]:
-    try:
-        step = load("step", name, where=f"{where}.uses")
-    except AgentixError as error:
-        message = str(error).removeprefix(f"{where}.uses: ")
-        raise StepRefused([StepProblem(path=f"{where}.uses", message=message)]) from error
-    return step, plugin_label(step)
 
 
 def _use_problems(
@@ -239,6 +262,20 @@ def _use_problems(
             yield StepProblem(path=f"{where}.{key}", message="only a case can be repaired, by a per_case step")
         elif is_set and spec.fix is None:
             yield StepProblem(path=f"{where}.{key}", message="says how to repair, and there is no fix")
+
+
+def _marks_problems(
+    spec: StepSpec, scope: Scope, where: str, *, publishes: bool, redacts: bool
+) -> Iterator[StepProblem]:
+    if publishes and scope is Scope.PER_CASE:
+        yield StepProblem(path=f"{where}.uses", message=f"{spec.uses} publishes, and of a case nothing is published")
+    if not redacts:
+        return
+    unpublished = "a trial that could not be redacted is never published"
+    if spec.on_failure != "fail":
+        yield StepProblem(path=f"{where}.on_failure", message=f"has to be fail: {unpublished}")
+    if spec.on_violation == "warn":
+        yield StepProblem(path=f"{where}.on_violation", message=f"cannot be warn: {unpublished}")
 
 
 def _keys(specs: Sequence[StepSpec]) -> Iterator[str]:

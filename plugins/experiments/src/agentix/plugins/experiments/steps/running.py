@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
-from agentix.api import AgentixError, Failure, FailureCode, StepContext, StepOutcome, UsageError
+from agentix.api import AgentixError, Failure, FailureCode, ShipRefused, StepContext, StepOutcome, UsageError
 from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
+from agentix.plugins.experiments.steps.transport_step import without_logins
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import CommandRunner
@@ -47,7 +48,8 @@ class StepResult:
     outcome: StepOutcome | None = None
     """What it concluded; `None` where it failed."""
     failure: Failure | None = None
-    """STEP_FAILED, where it rejected or failed and the file does not say otherwise."""
+    """STEP_FAILED, or REDACT_FAILED of one that redacts, where it rejected or failed and the file does not say
+    otherwise."""
     attempts: int = 1
     seconds: float = 0.0
 
@@ -89,12 +91,12 @@ async def run_step(
         try:
             outcome = await _run(resolved, ctx, runner=runner, secrets=secrets)
         except (Exception, SystemExit) as error:
-            if attempt <= resolved.spec.retries and not isinstance(error, UsageError):
+            if attempt <= resolved.spec.retries and not isinstance(_inner(error), UsageError | ShipRefused):
                 wait = backoff(attempt)
-                ctx.say(f"{resolved.label}: {_first_line(error)}; again in {wait:g} s")
+                ctx.say(f"{resolved.label}: {_cleaned(_first_line(error), ctx)}; again in {wait:g} s")
                 await anyio.sleep(wait)
                 continue
-            result = _failed(resolved, error)
+            result = _failed(resolved, error, ctx)
         else:
             result = concluded(resolved, outcome)
         return replace(result, attempts=attempt, seconds=time.monotonic() - started)
@@ -141,14 +143,14 @@ def concluded(resolved: ResolvedStep, outcome: StepOutcome) -> StepResult:
     )
 
 
-def _failed(resolved: ResolvedStep, error: BaseException) -> StepResult:
-    message = _message(error)
+def _failed(resolved: ResolvedStep, error: BaseException, ctx: StepContext) -> StepResult:
+    message = _cleaned(_message(error), ctx)
     detail = "try_later" if isinstance(error, TryLater) else "lost" if isinstance(error, CommandLost) else "raised"
     failure = _failure(
         resolved,
         message,
         detail=detail,
-        trace=None if detail != "raised" else "".join(traceback.format_exception(error)),
+        trace=None if detail != "raised" else _cleaned("".join(traceback.format_exception(error)), ctx),
     )
     return StepResult(
         step=resolved.label,
@@ -162,7 +164,7 @@ def _failed(resolved: ResolvedStep, error: BaseException) -> StepResult:
 
 def _failure(resolved: ResolvedStep, message: str, *, detail: str = "rejected", trace: str | None = None) -> Failure:
     return Failure(
-        code=FailureCode.STEP_FAILED,
+        code=FailureCode.REDACT_FAILED if resolved.redacts else FailureCode.STEP_FAILED,
         message=f"{resolved.label}: {message}",
         detail=detail,
         boundary="step",
@@ -171,9 +173,20 @@ def _failure(resolved: ResolvedStep, message: str, *, detail: str = "rejected", 
     )
 
 
-def _message(error: BaseException) -> str:
+def _inner(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
+    return error
+
+
+def _cleaned(text: str, ctx: StepContext) -> str:
+    """What a tool says may repeat the address that it was given, with the password in it."""
+    cleaned: str = without_logins(text)
+    return ctx.secrets.text(cleaned)
+
+
+def _message(error: BaseException) -> str:
+    error = _inner(error)
     said = str(error).strip()
     known = isinstance(error, AgentixError)
     return said if known else f"{type(error).__name__}: {said}" if said else type(error).__name__
