@@ -40,6 +40,11 @@ class Secrets:
     def __bool__(self) -> bool:
         return bool(self._values)
 
+    @property
+    def values(self) -> frozenset[str]:
+        """The values themselves, to tell whether more are known than before; they are to be written nowhere."""
+        return frozenset(self._values)
+
     def add(self, value: str) -> bool:
         """One more; false where it is too short to be told from other text."""
         if len(value) < SHORTEST:
