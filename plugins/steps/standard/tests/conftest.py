@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -58,3 +59,18 @@ def context(tmp_path) -> Callable[..., StepContext]:
         return StepContext(scope=scope, **(defaults | values))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def offline_datasets(tmp_path_factory):
+    """The library `datasets`, which neither asks the hub for anything nor writes to the home directory."""
+    home = tmp_path_factory.mktemp("hf")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HF_HOME", str(home))
+        patched.setenv("HF_HUB_OFFLINE", "1")
+        patched.setenv("HF_DATASETS_OFFLINE", "1")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            datasets = pytest.importorskip("datasets")
+        datasets.disable_progress_bars()
+        yield datasets

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agentix.api import Scope, list_plugins, load
 from agentix.testing import StepCase, StepContract
+
+
+def some_files(directory: Path) -> None:
+    (directory / "out").mkdir()
+    (directory / "out" / "agent.log").write_text("it went well\n")
 
 
 class TestAdmission(StepContract):
@@ -61,6 +68,27 @@ class TestReportThatAppends(StepContract):
         return StepCase(inputs={"dest": "all.jsonl", "append": True}, writes=("all.jsonl",), ok=True)
 
 
+@pytest.mark.parametrize("format", ["tar", "tar.gz", "tar.zst", "zip"])
+class TestArchiveOfATrial(StepContract):
+    @pytest.fixture(autouse=True)
+    def chosen(self, format: str) -> None:
+        self.format = format
+
+    def plugin(self):
+        return load("step", "archive")
+
+    def case(self) -> StepCase:
+        return StepCase(inputs={"format": self.format}, prepare_trial=some_files, ok=True)
+
+
+class TestArchiveOfARun(StepContract):
+    def plugin(self):
+        return load("step", "archive")
+
+    def case(self) -> StepCase:
+        return StepCase(inputs={"shard": 1}, scope=Scope.PER_EXPERIMENT, ok=True)
+
+
 def test_no_step_of_ours_is_left_out():
     ours = {info.name for info in list_plugins("step") if info.distribution == "agentix-rollouts-steps"}
-    assert ours == {"admission", "guard", "report"}
+    assert ours == {"admission", "archive", "guard", "report"}
