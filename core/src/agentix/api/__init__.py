@@ -159,7 +159,15 @@ if TYPE_CHECKING:
         content_hash,
         load_run,
     )
-    from agentix.redaction import MASK, Secrets
+    from agentix.redaction import (
+        MASK,
+        Finding,
+        RedactionResult,
+        RedactionRules,
+        Redactor,
+        Secrets,
+        scan,
+    )
     from agentix.registry import (
         PLUGIN_API,
         PluginInfo,
@@ -288,6 +296,7 @@ __all__ = [
     "Failure",
     "FailureCode",
     "FinalMetrics",
+    "Finding",
     "Flow",
     "ForwardAddress",
     "HasArtifacts",
@@ -339,6 +348,9 @@ __all__ = [
     "Receipt",
     "Record",
     "RecordsDamaged",
+    "RedactionResult",
+    "RedactionRules",
+    "Redactor",
     "Redacts",
     "Refusal",
     "RemoteCallError",
@@ -425,6 +437,7 @@ __all__ = [
     "run_rollouts",
     "run_rollouts_sync",
     "run_tool",
+    "scan",
     "slug",
     "start_time",
     "stream_rollouts",

@@ -151,7 +151,12 @@ HOMES = {
     ),
     "agentix.redaction": (
         "MASK",
+        "Finding",
+        "RedactionResult",
+        "RedactionRules",
+        "Redactor",
         "Secrets",
+        "scan",
     ),
     "agentix.registry": (
         "PLUGIN_API",

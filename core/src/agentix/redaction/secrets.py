@@ -2,77 +2,143 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import json
-import os
-import re
-import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote, quote_plus
-from uuid import uuid4
+from typing import Any, NoReturn, TypeVar
+
+from agentix.redaction.forms import forms_of
+from agentix.redaction.known import Needles, Span
+from agentix.redaction.spans import taken_out
 
 SHORTEST = 8
 """Characters; a shorter value is a part of too many texts that have nothing to do with it."""
-MASK = "***"
-_CHUNK = 1 << 20
 
 T = TypeVar("T")
 
 
 class Secrets:
-    """The keys that a run has used so far.
+    """The values that are known to be secret; neither its `repr` nor a pickle ever holds one.
+
+    Each is looked for as it is, in JSON (also in JSON in JSON) and Python literals, in URLs, in hexadecimal, in base64
+    wherever it begins there, and in UTF-16; all of these also where line breaks, plain or escaped, were put into them.
 
     Args:
         values: Those that are known from the beginning.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._values: set[str] = set()
-        self._found: re.Pattern[bytes] | None = None
-        self._longest = 0
-        for value in values:
-            self.add(value)
+        self._forms: dict[str, dict[bytes, str]] = {}
+        self._needles: Needles | None = None
+        self.update(values)
 
     def __bool__(self) -> bool:
-        return bool(self._values)
+        return bool(self._forms)
+
+    def __len__(self) -> int:
+        return len(self._forms)
+
+    def __eq__(self, other: object) -> bool:
+        return self._forms.keys() == other._forms.keys() if isinstance(other, Secrets) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Secrets: {len(self)}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("secrets are not pickled: a pickle would hold them in the clear")
+
+    def __copy__(self) -> Secrets:
+        return Secrets() | self
+
+    def __deepcopy__(self, memo: object) -> Secrets:
+        return Secrets() | self
+
+    def __or__(self, other: Secrets) -> Secrets:
+        both = Secrets()
+        both.update(self)
+        both.update(other)
+        return both
+
+    def __ior__(self, other: Secrets) -> Secrets:
+        self.update(other)
+        return self
 
     @property
     def values(self) -> frozenset[str]:
         """The values themselves, to tell whether more are known than before; they are to be written nowhere."""
-        return frozenset(self._values)
+        return frozenset(self._forms)
 
     def add(self, value: str) -> bool:
-        """One more; false where it is too short to be told from other text."""
-        if len(value) < SHORTEST:
+        """One more; false where it is too short to be told from other text.
+
+        White space around it counts for nothing, nor do line breaks in it.
+        """
+        value = value.strip()
+        if len(value.replace("\n", "").replace("\r", "")) < SHORTEST or not value.strip("*"):
             return False
-        if value not in self._values:
-            self._values.add(value)
-            forms = sorted(self.forms(), key=len, reverse=True)
-            self._longest = len(forms[0])
-            self._found = re.compile(b"|".join(map(re.escape, forms)))
+        if value not in self._forms:
+            self._forms[value] = dict(reversed(list(forms_of(value))))
+            self._needles = None
         return True
 
+    def update(self, values: Iterable[str] | Secrets) -> None:
+        """Several more; those that are too short are not looked for."""
+        if isinstance(values, Secrets):
+            if not values._forms.keys() <= self._forms.keys():
+                self._forms |= values._forms
+                self._needles = None
+        else:
+            for value in values:
+                self.add(value)
+
     def forms(self) -> set[bytes]:
-        """Every form that is looked for: plain, in JSON, in a URL, in hexadecimal and in base64, wherever it begins."""
-        return {form for value in self._values for form in _forms(value)}
+        """Every form that is looked for, unbroken."""
+        return {form for forms in self._forms.values() for form in forms}
+
+    @property
+    def reach(self) -> int:
+        """Bytes that the longest form may take with line breaks in it."""
+        return 4 * self._found.longest + 4096
+
+    def spans(self, data: bytes) -> list[Span]:
+        """Where in the data a form of a value begins and ends, with the form's name; in no order."""
+        return self._found.spans(data) if self._forms else []
 
     def data(self, data: bytes) -> bytes:
         """The bytes without the values."""
-        return data if self._found is None else self._found.sub(MASK.encode(), data)
+        spans = self.spans(data)
+        return taken_out(data, spans)[0] if spans else data
 
     def text(self, text: str) -> str:
         """The text without the values."""
-        if self._found is None:
+        if not self._forms:
             return text
         return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def within(self, given: T) -> T:
         """The same with every text in it masked: plain data, and dataclasses of it."""
-        return given if self._found is None else self._within(given)
+        return given if not self._forms else self._within(given)
+
+    def clean_files(self, directory: Path) -> tuple[str, ...]:
+        """Take the values out of the files below a directory; links are not followed.
+
+        Returns:
+            Files that hold one and could not be cleaned, because they are no text or cannot be written.
+        """
+        from agentix.redaction.in_place import cleaned
+
+        return tuple(cleaned(self, directory)) if self._forms else ()
+
+    @property
+    def _found(self) -> Needles:
+        if self._needles is None:
+            merged: dict[bytes, str] = {}
+            for forms in self._forms.values():
+                merged |= forms
+            self._needles = Needles(merged)
+        return self._needles
 
     def _within(self, given: Any) -> Any:
         if isinstance(given, str):
@@ -87,70 +153,3 @@ class Secrets:
             changed = {name: new for name, old in fields if (new := self._within(old)) != old}
             return dataclasses.replace(given, **changed) if changed else given
         return given
-
-    def clean_files(self, directory: Path) -> tuple[str, ...]:
-        """Take the values out of the files below a directory; links are not followed.
-
-        Returns:
-            Files that hold one and could not be cleaned, because they are no text or cannot be written.
-        """
-        return () if self._found is None else tuple(self._cleaned(directory))
-
-    def _cleaned(self, directory: Path) -> Iterator[str]:
-        for place, _, names in os.walk(directory):
-            for name in names:
-                path = Path(place, name)
-                try:
-                    about = path.lstat()
-                    if not stat.S_ISREG(about.st_mode) or not self._holds(path):
-                        continue
-                    if not self._rewrite(path, about):
-                        yield str(path.relative_to(directory))
-                except OSError:
-                    yield str(path.relative_to(directory))
-
-    def _holds(self, path: Path) -> bool:
-        assert self._found is not None
-        before = b""
-        with _opened(path) as file:
-            while chunk := file.read(_CHUNK):
-                if self._found.search(before + chunk):
-                    return True
-                before = chunk[-self._longest :]
-        return False
-
-    def _rewrite(self, path: Path, about: os.stat_result) -> bool:
-        with _opened(path) as file:
-            data = file.read()
-        if b"\0" in data:
-            return False
-        temp = path.with_name(f".{uuid4().hex}.tmp")
-        try:
-            temp.write_bytes(self.data(data))
-            temp.chmod(stat.S_IMODE(about.st_mode))
-            os.utime(temp, ns=(about.st_atime_ns, about.st_mtime_ns))
-            temp.replace(path)
-        finally:
-            with suppress(FileNotFoundError):
-                temp.unlink()
-        return True
-
-
-def _opened(path: Path) -> Any:
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-
-
-def _forms(value: str) -> Iterator[bytes]:
-    raw = value.encode("utf-8", "surrogateescape")
-    yield raw
-    yield json.dumps(value)[1:-1].encode()
-    yield json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
-    yield quote(raw, safe="").encode()
-    yield quote_plus(raw).encode()
-    yield raw.hex().encode()
-    yield raw.hex().upper().encode()
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        for before in range(3):
-            # Characters that hold bits of its neighbours too are left out.
-            coded = encode(b"\0" * before + raw).rstrip(b"=")
-            yield coded[(0, 2, 3)[before] : None if (before + len(raw)) % 3 == 0 else -1]

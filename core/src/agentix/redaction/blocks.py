@@ -1,0 +1,118 @@
+"""Takes secrets out of a stream, whatever pieces it comes in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO
+
+from agentix.redaction.known import Span
+from agentix.redaction.spans import taken_out
+
+BLOCK = 1 << 20
+"""Bytes that are read, and looked through, at a time."""
+CONTEXT = 128
+"""Bytes before a place that are looked at to tell what stands there."""
+_ROUNDS = 8
+
+Stage = Callable[[bytes], list[Span]]
+"""Finds one sort of secrets."""
+
+
+def cleaned(
+    data: bytes, stages: Sequence[Stage], *, before: int | None = None, counts: Counter[str] | None = None
+) -> tuple[bytes, int]:
+    """Take out what the stages find, until they find nothing more.
+
+    Args:
+        data: Bytes.
+        stages: Each is given what the one before it has left.
+        before: What begins there or later may be incomplete, and stays.
+        counts: Where to count, by kind.
+
+    Returns:
+        The bytes, and the place that `before` has in them.
+    """
+    limit = len(data) if before is None else before
+    # What was taken out may have kept something beside it from being told: 1.2.3.4 is no address after a letter.
+    for _ in range(_ROUNDS):
+        given = data
+        for stage in stages:
+            if spans := stage(data):
+                data, limit = taken_out(data, spans, before=limit, counts=counts)
+        if data is given or data == given:
+            break
+    return data, limit
+
+
+class Filter:
+    """Takes secrets out of pieces of bytes; what may be the beginning of one is kept until more is known.
+
+    Args:
+        stages: What finds them.
+        reach: Bytes that the longest of them may take, with line breaks in it.
+        counts: Where to count, by kind.
+        block: Bytes to collect before looking through them.
+    """
+
+    def __init__(
+        self, stages: Sequence[Stage], *, reach: int, counts: Counter[str] | None = None, block: int = BLOCK
+    ) -> None:
+        self._stages = stages
+        self._reach = 2 * reach
+        self._counts = counts
+        self._block = block
+        self._waiting = bytearray()
+        self._given = 0
+        """Bytes at the beginning of what waits that are out already, and kept as context."""
+
+    def feed(self, data: bytes) -> bytes:
+        """One piece more.
+
+        Returns:
+            What is sure by now; often nothing.
+        """
+        self._waiting += data
+        if len(self._waiting) < self._given + self._reach + self._block:
+            return b""
+        return self._through(len(self._waiting) - self._reach)
+
+    def flush(self) -> bytes:
+        """The rest, at the end."""
+        return self._through(None)
+
+    def _through(self, before: int | None) -> bytes:
+        data, given = bytes(self._waiting), self._given
+        # A stage may not change what is out.
+        stages = [_after(stage, given) for stage in self._stages] if given else self._stages
+        data, sure = cleaned(data, stages, before=before, counts=self._counts)
+        if before is None:
+            self._waiting, self._given = bytearray(), 0
+            return data[given:]
+        kept = max(0, sure - CONTEXT)
+        self._waiting, self._given = bytearray(data[kept:]), sure - kept
+        return data[given:sure]
+
+
+def _after(stage: Stage, place: int) -> Stage:
+    return lambda data: [(max(start, place), end, kind) for start, end, kind in stage(data) if end > place]
+
+
+def piped(source: IO[bytes], filter: Filter) -> Iterator[bytes]:
+    """What a file holds, through a filter."""
+    while data := source.read(BLOCK):
+        if sure := filter.feed(data):
+            yield sure
+    if rest := filter.flush():
+        yield rest
+
+
+def found_in(source: IO[bytes], stage: Stage, *, reach: int) -> Iterator[Span]:
+    """What one stage finds in a file, with places counted from its beginning; one may be told twice."""
+    before, begins = b"", 0
+    while data := source.read(BLOCK):
+        data = before + data
+        for start, end, kind in stage(data):
+            yield begins + start, begins + end, kind
+        before = data[-2 * reach :] if reach else b""
+        begins += len(data) - len(before)

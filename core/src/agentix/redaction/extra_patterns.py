@@ -1,0 +1,157 @@
+"""Checks the patterns that users and plugins give, before anything runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+from agentix.errors import ConfigError
+
+LONGEST = 16384
+"""Characters of a text that a pattern has to be done with in `SLOW_S`."""
+SLOW_S = 0.08
+
+
+def checked_pattern(pattern: object, *, where: str) -> re.Pattern[str]:
+    """Compile a pattern and try it on texts that are made to be hard for it.
+
+    Raises:
+        ConfigError: It is none, can match an empty text, or takes time that grows faster than the text.
+    """
+    if not isinstance(pattern, str):
+        raise ConfigError(f"a pattern is a text with a regular expression, not {type(pattern).__name__}", where=where)
+    try:
+        compiled = re.compile(pattern)
+        parsed = import_module("re._parser").parse(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ConfigError(
+            f"{pattern!r} is no regular expression: {error}",
+            where=where,
+            hint="Write one as Python's re module takes it.",
+        ) from error
+    if parsed.getwidth()[0] == 0:
+        raise ConfigError(
+            f"{pattern!r} matches an empty text too, which is everywhere",
+            where=where,
+            hint="Let it match at least one character: + in the place of *.",
+        )
+    for prefix, body in _hard(parsed):
+        if _slow(compiled, prefix, body):
+            raise ConfigError(
+                f"{pattern!r} takes far too long on some texts, such as many times {body[:20]!r}",
+                where=where,
+                hint="Bound what repeats, as in \\w{1,100}, and let no repetition stand in another.",
+            )
+    return compiled
+
+
+def checked_kind(kind: object, *, where: str) -> str:
+    """The name under which what a pattern matches is counted.
+
+    Raises:
+        ConfigError: It is not in lower case, digits and `_`.
+    """
+    if not isinstance(kind, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", kind):
+        raise ConfigError(
+            f"{kind!r} is no name for a kind of secret",
+            where=where,
+            hint="Use lower-case letters, digits and _, as in internal_host.",
+        )
+    return kind
+
+
+def _slow(compiled: re.Pattern[str], prefix: str, body: str) -> bool:
+    times = 8
+    while times * len(body) <= LONGEST:
+        for end in ("", "\0", "\n!"):
+            text = prefix + body * times + end
+            # Time may have been another process's: only what is slow twice is.
+            if _seconds(compiled, text) > SLOW_S and _seconds(compiled, text) > SLOW_S:
+                return True
+        # Small steps: where each character doubles the time, this stops in time.
+        times += max(1, times // 8)
+    return False
+
+
+def _seconds(compiled: re.Pattern[str], text: str) -> float:
+    began = time.thread_time()
+    for _ in compiled.finditer(text):
+        pass
+    return time.thread_time() - began
+
+
+def _hard(parsed: Any) -> Iterator[tuple[str, str]]:
+    """Texts to repeat, each with one to put before: bodies of the repetitions, and what single items match."""
+    tried: set[tuple[str, str]] = set()
+    for prefix, body in (*_repeated(parsed, ""), *(("", char) for char in _chars(parsed))):
+        if body and len(body) <= 256 and len(tried) < 64 and (prefix, body) not in tried:
+            tried.add((prefix, body))
+            yield prefix, body
+
+
+def _repeated(items: Sequence[Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for name, given in items:
+        word = str(name)
+        for inner in _inner(word, given):
+            if word in {"MAX_REPEAT", "MIN_REPEAT"} and given[1] > 1:
+                yield prefix, _sample(inner)
+                yield "", _sample(inner)
+            yield from _repeated(inner, prefix)
+        prefix += _sample([(name, given)])
+
+
+def _inner(word: str, given: Any) -> list[Any]:
+    if word in {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}:
+        return [given[2]]
+    if word == "SUBPATTERN":
+        return [given[3]]
+    if word == "BRANCH":
+        return list(given[1])
+    if word in {"ASSERT", "ASSERT_NOT"}:
+        return [given[1]]
+    return [given] if word == "ATOMIC_GROUP" else []
+
+
+def _sample(items: Sequence[Any]) -> str:
+    """A text that the items match, or nearly."""
+    text = ""
+    for name, given in items:
+        word = str(name)
+        if word in {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}:
+            text += _sample(given[2]) * max(1, min(given[0], 64))
+        elif word in {"LITERAL", "NOT_LITERAL", "ANY", "IN", "CATEGORY", "RANGE"}:
+            text += next(iter(_single(word, given)), "a")
+        elif word not in {"ASSERT", "ASSERT_NOT", "AT"}:
+            text += next((_sample(inner) for inner in _inner(word, given)), "")
+    return text
+
+
+def _chars(items: Sequence[Any]) -> Iterator[str]:
+    for name, given in items:
+        word = str(name)
+        yield from _single(word, given)
+        for inner in _inner(word, given):
+            yield from _chars(inner)
+
+
+_CATEGORIES = {"CATEGORY_DIGIT": "0", "CATEGORY_SPACE": " ", "CATEGORY_WORD": "a"}
+
+
+def _single(word: str, given: Any) -> Iterator[str]:
+    if word == "LITERAL":
+        yield chr(given)
+    elif word == "RANGE":
+        yield chr(given[0])
+    elif word == "CATEGORY":
+        yield _CATEGORIES.get(str(given), "-")
+    elif word in {"ANY", "NOT_LITERAL"}:
+        yield "a" if given != ord("a") else "b"
+    elif word == "IN":
+        for name, inner in given:
+            if str(name) == "NEGATE":
+                yield "~"
+            else:
+                yield from _single(str(name), inner)

@@ -1,0 +1,53 @@
+"""Takes known values out of files where they are."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from agentix.redaction.blocks import Filter, found_in, piped
+from agentix.redaction.opening import opened
+
+if TYPE_CHECKING:
+    from agentix.redaction.secrets import Secrets
+
+
+def cleaned(secrets: Secrets, directory: Path) -> Iterator[str]:
+    """Clean the files below a directory, and tell which could not be cleaned."""
+    for place, _, names in os.walk(directory):
+        for name in names:
+            path = Path(place, name)
+            try:
+                about = path.lstat()
+                if stat.S_ISREG(about.st_mode) and holds(secrets, path) and not _rewritten(secrets, path, about):
+                    yield str(path.relative_to(directory))
+            except OSError:
+                yield str(path.relative_to(directory))
+
+
+def holds(secrets: Secrets, path: Path) -> bool:
+    """Whether a value stands in a file."""
+    with opened(path) as file:
+        return any(True for _ in found_in(file, secrets.spans, reach=secrets.reach))
+
+
+def _rewritten(secrets: Secrets, path: Path, about: os.stat_result) -> bool:
+    temp = path.with_name(f".{uuid4().hex}.tmp")
+    try:
+        with opened(path) as source, temp.open("xb") as target:
+            for piece in piped(source, Filter([secrets.spans], reach=secrets.reach)):
+                if b"\0" in piece:
+                    return False
+                target.write(piece)
+        temp.chmod(stat.S_IMODE(about.st_mode))
+        os.utime(temp, ns=(about.st_atime_ns, about.st_mtime_ns))
+        temp.replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            temp.unlink()
+    return True

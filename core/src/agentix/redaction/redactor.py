@@ -1,0 +1,170 @@
+"""Takes secrets out of texts, data, files and trees."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+
+from agentix.redaction.addresses import address_spans
+from agentix.redaction.blocks import Filter, Stage, cleaned
+from agentix.redaction.known import Span
+from agentix.redaction.results import RedactionResult
+from agentix.redaction.rules import RedactionRules
+from agentix.redaction.secrets import Secrets
+from agentix.redaction.shapes import LONGEST, token_spans
+
+KNOWN = "known_value"
+IP = "ip"
+
+T = TypeVar("T")
+_RESULTS = re.compile(r"(?i)(?:.*[^a-z])?(?:traj|result|trial|reward|score|record|report|rollout)")
+_HEADER = re.compile(r"(?i)authorization|cookie|api[-_]?key")
+
+
+class Redactor:
+    """Takes known values, known shapes and what the rules say out of whatever may be published.
+
+    What it takes out becomes `***`. Doing it again changes nothing, and what holds nothing stays as it is.
+
+    Args:
+        secrets: The known values; those that are added later count from then on.
+        rules: What else.
+    """
+
+    def __init__(self, secrets: Secrets, *, rules: RedactionRules | None = None) -> None:
+        self.secrets = secrets
+        self.rules = RedactionRules() if rules is None else rules
+        self._extra = self.rules.compiled()
+
+    def text(self, text: str, *, ips: bool | None = None, counts: Counter[str] | None = None) -> str:
+        """A text without secrets.
+
+        Args:
+            text: Any text.
+            ips: Whether addresses are taken out; by default as in results.
+            counts: Where to count what was taken out, by kind.
+        """
+        data = text.encode("utf-8", "surrogatepass")
+        done, _ = cleaned(data, self.stages(ips=self.rules.ips_in_results if ips is None else ips), counts=counts)
+        return text if done is data else done.decode("utf-8", "surrogatepass")
+
+    def data(self, data: T, *, ips: bool | None = None, counts: Counter[str] | None = None) -> T:
+        """Plain data without secrets, keys too.
+
+        A number of which the digits hold a known value becomes a text. Two keys that become one are told apart by a
+        number.
+
+        Args:
+            data: What `json` takes: mappings, lists, texts, numbers.
+            ips: Whether addresses are taken out; by default as in results.
+            counts: Where to count what was taken out, by kind.
+        """
+        cleaned: T = _Data(self, self.rules.ips_in_results if ips is None else ips, counts).clean(data)
+        return cleaned
+
+    def file(self, source: Path, target: Path, *, name: str | None = None) -> RedactionResult:
+        """A copy of a file without secrets, with mode 0644 or 0755. A copy is there whole or not at all.
+
+        Args:
+            source: A file; its content may change while it is read.
+            target: Where the copy goes; a file there is replaced.
+            name: What to call it, and to tell its sort from; by default the source's name.
+
+        Returns:
+            What was done: `files` is 1, or the file is in `refused` or `left_out`.
+
+        Raises:
+            OSError: It cannot be read, or the copy cannot be written.
+        """
+        from agentix.redaction.files import redacted_file
+
+        return redacted_file(self, source, target, name=source.name if name is None else name)
+
+    def tree(self, source: Path, target: Path, *, skip: Collection[str] = ()) -> RedactionResult:
+        """A copy of a directory without secrets. Links are never followed.
+
+        Args:
+            source: A directory.
+            target: Where the copy goes; it is made, and must not have been there unless empty.
+            skip: Files and directories that are none of it, relative to the source, with `/`.
+
+        Returns:
+            What was done, and what was not copied and why.
+
+        Raises:
+            OSError: The copy cannot be written.
+        """
+        from agentix.redaction.trees import redacted_tree
+
+        return redacted_tree(self, source, target, skip=skip)
+
+    def ips_in(self, name: str) -> bool:
+        """Whether addresses are taken out of a file of that name."""
+        result = _RESULTS.match(PurePath(name).name) is not None
+        return self.rules.ips_in_results if result else self.rules.ips_in_logs
+
+    def stages(self, *, ips: bool) -> list[Stage]:
+        """What finds everything, in the order in which it is taken out."""
+        stages: list[Stage] = [self._known] if self.secrets else []
+        stages.append(token_spans)
+        stages += [self._extra_spans] if self._extra else []
+        return [*stages, address_spans] if ips else stages
+
+    def filter(self, *, ips: bool, counts: Counter[str]) -> Filter:
+        """For a stream."""
+        reach = max(LONGEST, self.secrets.reach)
+        return Filter(self.stages(ips=ips), reach=reach, counts=counts)
+
+    def _known(self, data: bytes) -> list[Span]:
+        return [(start, end, KNOWN) for start, end, _ in self.secrets.spans(data)]
+
+    def _extra_spans(self, data: bytes) -> list[Span]:
+        return []
+
+
+class _Data:
+    def __init__(self, redactor: Redactor, ips: bool, counts: Counter[str] | None) -> None:
+        self._redactor = redactor
+        self._ips = ips
+        self._counts = counts
+
+    def clean(self, given: Any) -> Any:
+        if isinstance(given, str):
+            return self._text(given)
+        if isinstance(given, Mapping):
+            return self._mapping(given)
+        if isinstance(given, list | tuple) and not hasattr(given, "_fields"):
+            if len(given) == 2 and all(isinstance(item, str) for item in given) and _HEADER.search(given[0]):
+                return type(given)([self._text(given[0]), self._header(*given)])
+            return type(given)(map(self.clean, given))
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            masked = self._redactor.secrets.text(repr(given))
+            return given if masked == repr(given) else self._text(repr(given))
+        return given
+
+    def _mapping(self, given: Mapping[Any, Any]) -> dict[Any, Any]:
+        cleaned: dict[Any, Any] = {}
+        for key, value in given.items():
+            new = self.clean(key)
+            if new != key:
+                number, base = 2, new
+                while new in cleaned or new in given:
+                    new, number = f"{base}-{number}", number + 1
+            header = isinstance(key, str) and isinstance(value, str) and _HEADER.search(key)
+            cleaned[new] = self._header(key, value) if header else self.clean(value)
+        return cleaned
+
+    def _header(self, name: str, value: str) -> str:
+        together = json.dumps({name: value}, ensure_ascii=False)
+        ((_, masked),) = json.loads(self._text(together, count=False)).items()
+        if masked == value:
+            return self._text(value)
+        self._text(together[: together.rindex('"')] + '"}')
+        return str(masked)
+
+    def _text(self, text: str, *, count: bool = True) -> str:
+        return self._redactor.text(text, ips=self._ips, counts=self._counts if count else None)

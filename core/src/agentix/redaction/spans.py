@@ -1,0 +1,57 @@
+"""Takes spans out of bytes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from agentix.redaction.known import Span
+
+MASK = "***"
+_LINE = re.compile(rb"[^\r\n]+")
+
+
+def taken_out(
+    data: bytes, spans: Iterable[Span], *, before: int | None = None, counts: Counter[str] | None = None
+) -> tuple[bytes, int]:
+    """Put the mask in the place of what was found; line breaks stay.
+
+    Args:
+        data: The bytes.
+        spans: What was found. Those that overlap become one, of the kind of the first.
+        before: Spans that begin there or later stay, unless one that begins earlier reaches into them.
+        counts: Where to count them by kind.
+
+    Returns:
+        The bytes, and the place that `before` has in them, moved past what was taken out there.
+    """
+    limit = len(data) if before is None else before
+    pieces: list[bytes] = []
+    done = moved = 0
+    for start, end, kind in _merged(spans):
+        if start >= limit:
+            break
+        masked = _LINE.sub(MASK.encode(), data[start:end])
+        if not data[start:end].strip(b"*\r\n"):
+            continue
+        if counts is not None:
+            counts[kind] += 1
+        pieces += (data[done:start], masked)
+        moved += len(masked) - (end - start)
+        done = end
+    if not pieces:
+        return data, limit
+    pieces.append(data[done:])
+    return b"".join(pieces), max(limit, done) + moved
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end, kind in sorted(spans):
+        if merged and start < merged[-1][1]:
+            first = merged[-1]
+            merged[-1] = (first[0], max(first[1], end), first[2])
+        elif end > start:
+            merged.append((start, end, kind))
+    return merged

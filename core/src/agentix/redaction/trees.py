@@ -1,0 +1,94 @@
+"""A copy of a tree without secrets."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from agentix.redaction.files import not_a_file, redacted_file
+from agentix.redaction.results import RedactionResult
+from agentix.redaction.spans import MASK
+
+if TYPE_CHECKING:
+    from agentix.redaction.redactor import Redactor
+
+NAME = "redacted"
+"""What stands in a file's name in the place of the mask, which several stores do not take in a name."""
+
+
+def redacted_tree(redactor: Redactor, source: Path, target: Path, *, skip: Collection[str] = ()) -> RedactionResult:
+    """A copy of a directory; see `Redactor.tree`."""
+    target.mkdir(parents=True, exist_ok=True)
+    if any(target.iterdir()):
+        raise FileExistsError(f"{target} is not empty")
+    target.chmod(0o755)
+    done = _Done()
+    skipped = {str(PurePosixPath(path)) for path in skip}
+    waiting = [("", target)]
+    while waiting:
+        place, into = waiting.pop()
+        entries = sorted(os.scandir(source / place), key=lambda entry: entry.name)
+        taken = {entry.name for entry in entries}
+        for entry in entries:
+            relative = f"{place}/{entry.name}" if place else entry.name
+            if relative in skipped:
+                continue
+            shown = redactor.text(relative, ips=False)
+            if not entry.is_dir(follow_symlinks=False) and (
+                what := not_a_file(entry.stat(follow_symlinks=False).st_mode)
+            ):
+                done.left_out[shown] = what
+                continue
+            name = _clean_name(redactor, entry.name, taken)
+            taken.add(name)
+            if entry.is_dir(follow_symlinks=False):
+                (into / name).mkdir()
+                (into / name).chmod(0o755)
+                waiting.append((relative, into / name))
+            else:
+                done.add(redacted_file(redactor, Path(entry.path), into / name, name=entry.name), shown)
+            if name != entry.name:
+                done.renamed[shown] = str((into / name).relative_to(target))
+    return done.result()
+
+
+def _clean_name(redactor: Redactor, name: str, taken: Collection[str]) -> str:
+    masked = redactor.text(name, ips=redactor.rules.ips_in_logs)
+    if masked == name:
+        return name
+    path = PurePosixPath(masked.replace(MASK, NAME))
+    new, number = path.name, 2
+    while new in taken:
+        new, number = f"{path.stem}-{number}{path.suffix}", number + 1
+    return new
+
+
+@dataclass
+class _Done:
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, one: RedactionResult, shown: str) -> None:
+        self.counts += Counter(one.counts)
+        self.refused |= dict.fromkeys([shown] * bool(one.refused), *one.refused.values())
+        self.left_out |= dict.fromkeys([shown] * bool(one.left_out), *one.left_out.values())
+        self.files += one.files
+        self.bytes += one.bytes
+
+    def result(self) -> RedactionResult:
+        return RedactionResult(
+            counts=dict(self.counts),
+            refused=self.refused,
+            left_out=self.left_out,
+            renamed=self.renamed,
+            files=self.files,
+            bytes=self.bytes,
+        )
