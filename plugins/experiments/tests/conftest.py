@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 
 from agentix.api import Record, load_run
 from agentix.plugins.experiments.engine import RunRequest, run_experiment
+from agentix.registry import snapshot
+from agentix.testing import write_distribution
 
 EXECUTOR = '''
 import json
@@ -72,6 +75,59 @@ class Scripted:
 
 
 step = Scripted
+'''
+
+DEPOT = '''
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentix.api import Receipt, Scope, ShipError, ShipRefused
+
+
+class DepotInputs(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    dest: str = Field(pattern="^[a-z]")
+    """Name of a shelf."""
+    depth: int = Field(default=1, ge=1)
+    tags: dict[str, int] = {}
+
+
+class Depot:
+    """Put it on a shelf."""
+
+    scopes = frozenset({Scope.PER_TRIAL, Scope.PER_EXPERIMENT})
+    Inputs = DepotInputs
+    host_env = ("DEPOT_TOKEN",)
+
+    def check(self, inputs):
+        if inputs.dest == "locked":
+            yield "there is no program depot; install it"
+
+    async def ship(self, source, inputs, ctx):
+        if inputs.dest == "busy":
+            raise ShipError("https://me:hunter2@depot/busy is busy")
+        if inputs.dest == "closed":
+            raise ShipRefused("the depot is closed")
+        files = [source] if source.is_file() else [path for path in source.rglob("*") if path.is_file()]
+        return Receipt(
+            destination=f"https://me:hunter2@depot/{inputs.dest}",
+            files=len(files),
+            bytes=sum(path.stat().st_size for path in files),
+            details={"commit": "abc", "mirrors": ["ssh://git:pass@mirror/x"]},
+        )
+
+
+class Whole(Depot):
+    """Put all of it on a shelf."""
+
+    scopes = frozenset({Scope.PER_EXPERIMENT})
+
+
+class WithPath(Depot):
+    """Has an input of the name that is not its own to give."""
+
+    class Inputs(DepotInputs):
+        path: str = ""
 '''
 
 TASK = """
@@ -171,3 +227,21 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     place.script()
     monkeypatch.chdir(tmp_path)
     return place
+
+
+@pytest.fixture
+def depot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Transports that are installed: `my-store`, `whole`, `with-path` and `broken`; the version and name of theirs."""
+    module, site = "agentix_test_depot", tmp_path / "site"
+    targets = {"my-store": "Depot", "whole": "Whole", "with-path": "WithPath", "broken": "Gone"}
+    write_distribution(
+        site,
+        name="lab-depot",
+        modules={f"{module}.py": DEPOT},
+        entry_points={"agentix.transports": {name: f"{module}:{attr}" for name, attr in targets.items()}},
+    )
+    monkeypatch.syspath_prepend(str(site))
+    snapshot.cache_clear()
+    yield "lab-depot 1.0"
+    snapshot.cache_clear()
+    sys.modules.pop(module, None)

@@ -53,3 +53,46 @@ def test_a_broken_step_is_listed_as_broken_and_stops_nobody(monkeypatch, capsys)
     assert main("agentix", ["steps"]) == exit_codes.OK
     out = capsys.readouterr().out
     assert "guard cannot be imported" in out and "report" in out
+
+
+def test_transports_are_steps_with_their_inputs_and_what_is_shipped(depot, capsys):
+    assert main("agentix", ["steps", "--json"]) == exit_codes.OK
+    data = {step["name"]: step for step in json.loads(capsys.readouterr().out)}
+    found = data["ship_my_store"]
+    assert (found["plugin"], found["scopes"], found["publishes"]) == (depot, ["per_trial", "per_experiment"], True)
+    assert set(found["inputs"]["properties"]) == {"dest", "depth", "tags", "path"}
+    assert found["inputs"]["properties"]["dest"]["description"] == "Name of a shelf."
+    assert found["inputs"]["required"] == ["dest"]
+    assert found["doc"] == "Put it on a shelf."
+    assert data["ship_whole"]["scopes"] == ["per_experiment"]
+    assert data["ship"]["publishes"] and not data["report"]["publishes"]
+    assert "lacks" in data["ship_broken"]["broken"] or "Gone" in data["ship_broken"]["broken"]
+    assert "Inputs have a 'path'" in data["ship_with_path"]["broken"]
+    assert main("agentix", ["steps", "ship_my_store"]) == exit_codes.OK
+    out = capsys.readouterr().out
+    assert f"ship_my_store: per_trial, per_experiment, publishes (from {depot})" in out
+    assert "What is shipped, in the run's directory" in out
+
+
+def test_the_schema_of_the_file_has_the_inputs_of_transports(depot, capsys):
+    assert main("agentix", ["schema"]) == exit_codes.OK
+    definitions = json.loads(capsys.readouterr().out)["$defs"]
+    assert set(definitions["ship_my_store.with"]["properties"]) == {"dest", "depth", "tags", "path"}
+    assert definitions["ship_my_store.with"]["additionalProperties"] is False
+    assert set(definitions["ship.with"]["properties"]) == {"using", "path", "dest", "options"}
+    assert {"const": "ship_broken", "description": ""} in definitions["StepSpec"]["properties"]["uses"]["anyOf"]
+
+
+def test_a_step_of_the_name_of_a_transports_step_is_the_one_that_is_listed(tmp_path, depot, monkeypatch):
+    from agentix.registry import snapshot
+    from agentix.testing import write_distribution
+
+    write_distribution(
+        tmp_path / "site",
+        name="lab-own",
+        entry_points={"agentix.steps": {"ship_my_store": "agentix.plugins.experiments.steps.shipping:Ship"}},
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    snapshot.cache_clear()
+    (found,) = [step for step in listing.installed_steps() if step.name == "ship_my_store"]
+    assert found.plugin == "lab-own 1.0"

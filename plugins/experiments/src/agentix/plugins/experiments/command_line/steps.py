@@ -75,7 +75,13 @@ def _details(step: InstalledStep) -> list[str]:
 
     if step.broken is not None:
         return [f"{step.name} ({step.plugin}) cannot be loaded: {step.broken}"]
-    marks = [text for text, true in (("runs the trial", step.executes), ("closes the run", step.reports)) if true]
+    said = {
+        "runs the trial": step.executes,
+        "closes the run": step.reports,
+        "redacts": step.redacts,
+        "publishes": step.publishes,
+    }
+    marks = [text for text, true in said.items() if true]
     lines = [f"{step.name}: {', '.join((*step.scopes, *marks))} (from {step.plugin})", "", step.doc, ""]
     rows = [list(row) for row in option_rows(step.schema)]
     if not rows:
