@@ -89,6 +89,19 @@ class TestArchiveOfARun(StepContract):
         return StepCase(inputs={"shard": 1}, scope=Scope.PER_EXPERIMENT, ok=True)
 
 
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+class TestDataset(StepContract):
+    @pytest.fixture(autouse=True)
+    def chosen(self, format: str) -> None:
+        self.format = format
+
+    def plugin(self):
+        return load("step", "dataset")
+
+    def case(self) -> StepCase:
+        return StepCase(inputs={"format": self.format, "license": "CC-BY-4.0"}, ok=True)
+
+
 def test_no_step_of_ours_is_left_out():
     ours = {info.name for info in list_plugins("step") if info.distribution == "agentix-rollouts-steps"}
-    assert ours == {"admission", "archive", "guard", "report"}
+    assert ours == {"admission", "archive", "dataset", "guard", "report"}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from agentix.api import Record, load_run
+
+SortKey = tuple[str, str, str, int, str]
+"""Case, agent, model, index, trial id."""
 
 
 class Results:
@@ -21,7 +25,7 @@ class Results:
 
     def __init__(self, run_dir: Path) -> None:
         self._file = run_dir / "results.jsonl"
-        self._places: list[tuple[tuple[str, str, str, int, str], int, int]] = []
+        self._places: list[tuple[SortKey, int, int]] = []
         if not self._file.exists():
             return
         for _ in load_run(run_dir):
@@ -31,7 +35,7 @@ class Results:
             offset = 0
             for line in file:
                 if line.endswith(b"\n") and line.strip():
-                    self._places.append((_key(line), offset, len(line)))
+                    self._places.append((sort_key(json.loads(line)), offset, len(line)))
                 offset += len(line)
         self._places.sort()
 
@@ -52,11 +56,13 @@ class Results:
                 file.seek(offset)
                 yield key[-1], file.read(length)
 
-    def __iter__(self) -> Iterator[Record]:
-        for _, line in self.lines():
-            yield Record.model_validate_json(line)
+
+def sort_key(record: Mapping[str, Any]) -> SortKey:
+    """Where a record stands among the others of its run."""
+    named = (record["case"], record.get("agent") or "", record.get("llm_spec") or "")
+    return (*named, record.get("index", 1), record["trial_id"])
 
 
-def _key(line: bytes) -> tuple[str, str, str, int, str]:
-    data = json.loads(line)
-    return data["case"], data.get("agent", ""), data.get("llm_spec") or "", data.get("index", 1), data["trial_id"]
+def record_of(data: Mapping[str, Any]) -> Record:
+    """A record from its plain data."""
+    return Record.model_validate_json(json.dumps(data))

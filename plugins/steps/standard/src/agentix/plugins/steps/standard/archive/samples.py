@@ -1,6 +1,6 @@
 """Many trials in a row of tars, in the layout that WebDataset and `datasets` read: one trial is one sample.
 
-Every sample has the same four fields, whatever its trial left: the reader of `datasets` takes its columns from the first
+Every sample has the same four fields, whatever its trial left: `datasets` takes its columns from the first
 samples, refuses others, and makes a table of what is called `.json`, which no two trajectories fit into.
 """
 

@@ -7,8 +7,8 @@ import io
 from typing import Any
 
 from agentix.api import AgentNumbers
+from agentix.plugins.steps.standard.markdown import clean
 from agentix.plugins.steps.standard.report.facts import Facts
-from agentix.plugins.steps.standard.report.wording import clean
 
 _FORMULA = ("=", "+", "-", "@")
 

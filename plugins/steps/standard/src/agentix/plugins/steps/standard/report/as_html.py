@@ -6,13 +6,13 @@ from importlib.resources import files
 from typing import Any
 
 from agentix.api import AgentNumbers
+from agentix.plugins.steps.standard.markdown import clean
 from agentix.plugins.steps.standard.report.facts import MOST, Facts
 from agentix.plugins.steps.standard.report.wording import (
     PASS_K_HEADER,
     SPREAD_HEADER,
     bounds_note,
     cells,
-    clean,
     header,
     headline,
     number,

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
+from agentix.plugins.steps.standard.markdown import escaped, table
 from agentix.plugins.steps.standard.report.facts import MOST, Facts, Listed
 from agentix.plugins.steps.standard.report.wording import (
     PASS_K_HEADER,
     SPREAD_HEADER,
     bounds_note,
     cells,
-    clean,
     header,
     headline,
     pass_k,
     spread,
 )
 
-_MEANS_SOMETHING = re.compile(r"([\\`*_\[\]|~#!])")
-
 
 def as_markdown(facts: Facts) -> str:
     """The report."""
     return "\n".join(_lines(facts)) + "\n"
-
-
-def escaped(text: str) -> str:
-    """A text that shows as itself, whatever it holds."""
-    entities = clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MEANS_SOMETHING.sub(r"\\\1", entities)
 
 
 def _lines(facts: Facts) -> Iterator[str]:
@@ -43,7 +34,7 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield ""
     if facts.numbers.rows:
         rows = [cells(row, facts.pass_at) for row in facts.numbers.rows.values()]
-        yield from _table(header(facts.pass_at), rows)
+        yield from table(header(facts.pass_at), rows)
         note = bounds_note(facts.numbers)
         if note:
             yield from (note, "")
@@ -71,14 +62,6 @@ def _listed(title: str, names: list[str], found: Listed) -> Iterator[str]:
 def _section(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, hidden: int = 0) -> Iterator[str]:
     if rows:
         yield from (f"## {title}", "")
-        yield from _table(names, rows)
+        yield from table(names, rows)
         if hidden:
             yield from (f"… and {hidden} more", "")
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(names) + " |"
-    yield "| " + " | ".join("---" for _ in names) + " |"
-    for row in rows:
-        yield "| " + " | ".join(escaped(cell) for cell in row) + " |"
-    yield ""

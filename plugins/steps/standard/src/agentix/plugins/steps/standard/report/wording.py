@@ -5,11 +5,6 @@ from __future__ import annotations
 from agentix.api import AgentNumbers, RunNumbers
 
 
-def clean(text: str) -> str:
-    """A text on one line, in which nothing is invisible, moves the cursor or turns the direction of writing."""
-    return "".join(char if char.isprintable() else _visible(char) for char in text)
-
-
 def number(value: float | None) -> str:
     """A reward or a mean."""
     return "-" if value is None else f"{value:.3f}"
@@ -145,7 +140,3 @@ def headline(numbers: RunNumbers) -> str:
         f"{total.agent_failures} agent failures, {total.infra_failures} infrastructure failures, {total.unrun} unrun; "
         f"mean reward {number(total.mean_reward)} over {total.denominator}"
     )
-
-
-def _visible(char: str) -> str:
-    return " " if char in "\t\n\r\v\f" else char.encode("unicode_escape", "backslashreplace").decode("ascii")

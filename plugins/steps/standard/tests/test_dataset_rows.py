@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+
+import anyio
+import pyarrow.parquet
+import pytest
+from huggingface_hub import DatasetCard
+from pydantic import ValidationError
+
+from agentix.api import FailureCode, Record, Scope, Secrets
+from agentix.plugins.steps.standard.dataset import Dataset, DatasetInputs
+from agentix.plugins.steps.standard.dataset.columns import COLUMNS
+from agentix.plugins.steps.standard.dataset.tables import Parquet
+from agentix.records import UsageRecord
+from agentix.records.experiment import AgentRow, CaseUse, StepUse
+from agentix.records.manifest import PluginUse
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = "=cmd|' /C calc'!A0 <script>alert(1)</script> [x](javascript:alert(1)) **b** | d\n--- \u202egnp.exe: {a: &b}"
+CANARY = "hunter2-canary-0123456789"
+
+
+def trial(number: int, reward: float | None, *, agent="claude", case="cases/a", llm_spec="opus", **values) -> Record:
+    defaults = {"at": "2026-01-31T12:00:00.000Z", "seconds": 2, "redaction": {"known_value": 2, "ip": 1}}
+    given = {"agent": agent, "case": case, "llm_spec": llm_spec, "index": number, **(defaults | values)}
+    return Record(trial_id=f"t{number}", reward=reward, **given)
+
+
+RECORDS = [
+    trial(
+        2,
+        0.5,
+        metrics={"tests": 3.0, "lines": 7.0},
+        usage=UsageRecord(input=100, output=20, cost_usd=0.5, turns=4),
+        agent_version="2.1",
+    ),
+    trial(1, 1.0, notes=("said twice",)),
+    trial(3, None, failure_code=FailureCode.AGENT_TIMEOUT, ended="timeout"),
+    trial(4, None, failure_code=FailureCode.HOST_ERROR, failure_message="the disk is full"),
+    trial(5, 1, agent="oracle", llm_spec=None, case=HOSTILE, image_digest="sha256:ab"),
+]
+DROPPED = trial(6, 0.0)
+
+
+@pytest.fixture
+def make_run(write_run):
+    def make(records=RECORDS, **values) -> Path:
+        step = StepUse(scope="per_case", label="admission", uses="admission", kind="plugin", fingerprint="f")
+        pin = {"repo": "https://example.org/cases.git", "commit": "c" * 40, "path": "cases/a"}
+        dataset = PluginUse(ref="harbor")
+        defaults = {
+            "cases": (
+                CaseUse(name="a", label="cases/a", source="git", dataset=dataset, sha256="a" * 64, pin=pin),
+                CaseUse(name="h", label=HOSTILE, source="local", dataset=dataset, sha256="b" * 64),
+            ),
+            "matrix": (
+                AgentRow(agent="claude", llm_spec="opus", use=PluginUse(ref="claude-code"), trials=7),
+                AgentRow(agent="oracle", use=PluginUse(ref="oracle"), trials=1),
+            ),
+            "llm_specs": {"opus": {"model": "opus-4", "api": "anthropic", "parameters": {"temperature": 1}}},
+            "planned": 8,
+            "steps": (step,),
+            "gate": ("case cases/a: oracle [1 1] want >= 1.00 -> PASS", f"case {HOSTILE}: nop [1] -> FAIL"),
+            "versions": {"agentix-rollouts-core": "0.1.0"},
+            "file": "/home/somebody/spring.yaml",
+        }
+        root = write_run(records, **(defaults | values))
+        for trial_id in {"t1", "t2", *(record.trial_id for record in records)}:
+            (root / "trials" / trial_id).mkdir(parents=True)
+        first = root / "trials" / "t1"
+        (first / "patch.diff").write_bytes(b"--- a\n+++ b\n")
+        (first / "trajectory.json").write_text('{"steps": [{"arguments": {"x": 1}}]}')
+        (root / "trials" / "t2" / "patch.diff").write_bytes(b"--- a\n+++ \xff\n")
+        (root / "archives").mkdir()
+        (root / "archives" / "t1.tar.gz").write_bytes(b"")
+        return root
+
+    return make
+
+
+@pytest.fixture
+def written(context):
+    async def write(*, dropped=(DROPPED,), secrets=(), **given) -> Path:
+        ctx = context(
+            Scope.PER_EXPERIMENT,
+            withheld=lambda: [record.to_data() for record in dropped],
+            secrets=Secrets(secrets),
+        )
+        outcome = await Dataset().run(ctx, DatasetInputs(**given))
+        assert outcome.ok
+        assert [*outcome.publish] == [given.get("dir", "dataset")]
+        return outcome.publish[given.get("dir", "dataset")]
+
+    return write
+
+
+def rows(dataset: Path) -> list[dict]:
+    return [json.loads(line) for line in (dataset / "data" / "trials.jsonl").read_text().splitlines()]
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(directory)): p.read_bytes() for p in sorted(directory.rglob("*")) if p.is_file()}
+
+
+def plain(dataset: Path) -> bytes:
+    """All that is in it, also what is compressed."""
+    files = [*(dataset / "data").glob("*.parquet")]
+    tables = [pyarrow.parquet.read_table(file).to_pylist() for file in files]
+    return b"".join(contents(dataset).values()) + repr(tables).encode()
+
+
+def opened(datasets, directory: Path):
+    return datasets.load_dataset(str(directory), split="train", cache_dir=str(directory.parent / "cache"))
+
+
+async def test_a_row_has_every_column_whatever_its_trial_was(make_run, written):
+    make_run()
+    found = rows(await written())
+    assert [list(row) for row in found] == [list(COLUMNS)] * 4
+    by_id = {row["trial_id"]: row for row in found}
+    assert set(by_id) == {"t1", "t2", "t3", "t5"}
+    assert by_id["t2"]["metrics"] == [{"name": "lines", "value": 7.0}, {"name": "tests", "value": 3.0}]
+    assert (by_id["t2"]["model"], by_id["t2"]["input_tokens"], by_id["t2"]["cost_usd"]) == ("opus-4", 100, 0.5)
+    assert (by_id["t1"]["input_tokens"], by_id["t1"]["resolved"], by_id["t1"]["redactions"]) == (None, True, 3)
+    assert (by_id["t3"]["reward"], by_id["t3"]["resolved"]) == (None, None)
+    assert by_id["t5"]["case"] == HOSTILE
+
+
+async def test_patches_of_any_bytes_trajectories_and_archives_are_in_the_rows(make_run, written):
+    make_run()
+    by_id = {row["trial_id"]: row for row in rows(await written())}
+    assert (by_id["t1"]["patch"], by_id["t1"]["patch_encoding"]) == ("--- a\n+++ b\n", "utf-8")
+    assert base64.b64decode(by_id["t2"]["patch"]) == b"--- a\n+++ \xff\n"
+    assert by_id["t2"]["patch_encoding"] == "base64"
+    assert json.loads(by_id["t1"]["trajectory"])["steps"]
+    assert by_id["t1"]["archive"] == "archives/t1.tar.gz"
+    assert (by_id["t3"]["patch"], by_id["t3"]["patch_bytes"], by_id["t3"]["archive"]) == (None, None, None)
+
+
+async def test_what_is_too_large_for_a_row_is_counted_and_not_in_it(make_run, written, monkeypatch):
+    monkeypatch.setattr("agentix.plugins.steps.standard.dataset.rows.LARGEST", 10)
+    make_run()
+    dataset = await written()
+    (row,) = [row for row in rows(dataset) if row["trial_id"] == "t1"]
+    assert (row["patch"], row["patch_bytes"], row["trajectory"]) == (None, 12, None)
+    assert "2 rows lack a patch or a trajectory" in (dataset / "README.md").read_text()
+
+
+async def test_dropped_and_unmeasured_trials_have_rows_where_that_is_asked_for(make_run, written):
+    make_run()
+    dataset = await written(include_dropped=True, include_infra_failures=True)
+    found = rows(dataset)
+    assert [row["trial_id"] for row in found] == ["t5", "t1", "t2", "t3", "t4", "t6"]
+    assert [row["dropped"] for row in found] == [False] * 5 + [True]
+    assert (found[4]["failure_code"], found[4]["failure_message"]) == ("HOST_ERROR", "the disk is full")
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+async def test_datasets_opens_the_directory_by_its_card(make_run, written, offline_datasets, format):
+    make_run()
+    data = opened(offline_datasets, await written(format=format, include_infra_failures=True))
+    assert data.column_names == list(COLUMNS)
+    assert data["trial_id"] == ["t5", "t1", "t2", "t3", "t4"]
+    assert data["reward"] == [1.0, 1.0, 0.5, None, None]
+    assert data["metrics"][2] == [{"name": "lines", "value": 7.0}, {"name": "tests", "value": 3.0}]
+    assert data["case"][0] == HOSTILE
+
+
+async def test_both_formats_have_the_same_types_whatever_the_run_was(
+    make_run, write_run, written, offline_datasets, tmp_path
+):
+    make_run([trial(1, 1.0)])
+    features = []
+    for format in ("jsonl", "parquet"):  # noqa: A001
+        dataset = await written(format=format, dropped=())
+        features.append(opened(offline_datasets, dataset).features)
+    assert features[0] == features[1]
+    assert {name: feature.dtype for name, feature in features[0].items() if name in ("failure_code", "turns")} == {
+        "failure_code": "string",
+        "turns": "int64",
+    }
+
+
+async def test_a_column_that_begins_with_thousands_of_nulls_is_read(make_run, written, offline_datasets):
+    long = ("n" * 2000,) * 6
+    many = [trial(number, 1.0, notes=long) for number in range(1, 1100)]
+    make_run([*many, trial(2000, 0.0, ended="timeout", usage=UsageRecord(turns=3))])
+    data = opened(offline_datasets, await written(dropped=()))
+    assert (data[-1]["ended"], data[-1]["turns"], data[0]["turns"]) == ("timeout", 3, None)
+
+
+async def test_a_run_of_which_nothing_may_be_published_is_a_dataset_without_rows(make_run, written):
+    make_run([])
+    assert rows(await written(dropped=())) == []
+    dataset = await written(format="parquet", dropped=())
+    assert "One row for each of 0 trials" in (dataset / "README.md").read_text()
+    table = pyarrow.parquet.read_table(dataset / "data" / "trials-00000-of-00001.parquet")
+    assert (table.num_rows, table.column_names) == (0, list(COLUMNS))
+
+
+async def test_many_rows_go_to_several_files_of_parquet(tmp_path, offline_datasets):
+    (tmp_path / "data").mkdir()
+    with Parquet(tmp_path, shard=10_000) as table:
+        for number in range(7):
+            table.add({**dict.fromkeys(COLUMNS), "trial_id": str(number), "patch": "x" * 4000})
+        assert table.finish() == "data/trials-*.parquet"
+    files = sorted((tmp_path / "data").iterdir())
+    assert [file.name for file in files] == [f"trials-{number:05d}-of-00004.parquet" for number in range(4)]
+    read = [pyarrow.parquet.read_table(file).column("trial_id").to_pylist() for file in files]
+    assert [name for names in read for name in names] == [str(number) for number in range(7)]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+async def test_the_same_run_gives_the_same_bytes(make_run, written, format):
+    root = make_run()
+    first = contents(await written(format=format))
+    lines = (root / "results.jsonl").read_bytes().splitlines(True)
+    (root / "results.jsonl").write_bytes(b"".join(reversed(lines)))
+    assert contents(await written(format=format)) == first
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+async def test_a_known_secret_is_in_no_byte(make_run, written, format):
+    records = [
+        trial(1, 1.0, notes=(f"the key is {CANARY}",), case=f"cases/{CANARY}"),
+        trial(2, None, failure_code=FailureCode.AGENT_FAILED, failure_message=f"bad key {CANARY}", agent=CANARY),
+    ]
+    root = make_run(
+        records,
+        provider=PluginUse(ref="docker", options={"proxy": f"http://x:{CANARY}@host"}),
+        cases=(CaseUse(name="a", label=f"cases/{CANARY}", source="git", dataset=PluginUse(ref="harbor")),),
+        gate=(f"case cases/{CANARY}: {CANARY}",),
+        mixed=(CANARY,),
+        experiment=CANARY,
+    )
+    (root / "trials" / "t1" / "patch.diff").write_bytes(b"\xff" + CANARY.encode())
+    (root / "trials" / "t1" / "trajectory.json").write_text(
+        json.dumps({"said": base64.b64encode(CANARY.encode()).decode()})
+    )
+    dropped = trial(6, None, failure_code=FailureCode.AGENT_FAILED, failure_message=CANARY)
+    given = {"format": format, "title": f"with {CANARY}", "include_dropped": True, "dropped": (dropped,)}
+    assert CANARY.encode() in plain(await written(**given))
+    dataset = await written(**given, secrets=[CANARY])
+    for content in (plain(dataset), *contents(dataset).values()):
+        assert CANARY.encode() not in content
+        assert base64.b64encode(CANARY.encode()) not in content
+    if format == "jsonl":
+        by_id = {row["trial_id"]: row for row in rows(dataset)}
+        assert base64.b64decode(by_id["t1"]["patch"]) == b"\xff***"
+
+
+async def test_what_was_there_before_is_replaced(make_run, written):
+    make_run()
+    await written(format="parquet")
+    dataset = await written()
+    assert [*contents(dataset)] == ["README.md", "cases.jsonl", "data/trials.jsonl"]
+
+
+async def test_what_is_cancelled_leaves_nothing_behind(make_run, written, monkeypatch, tmp_path):
+    make_run()
+    with anyio.CancelScope() as scope:
+        checked = anyio.from_thread.check_cancelled
+
+        def check() -> None:
+            anyio.from_thread.run_sync(scope.cancel)
+            checked()
+
+        monkeypatch.setattr(anyio.from_thread, "check_cancelled", check)
+        await written()
+    assert scope.cancelled_caught
+    assert contents(tmp_path / "work") == {}
+
+
+def test_a_missing_pyarrow_is_told_before_anything_runs(monkeypatch):
+    assert list(Dataset().check(DatasetInputs(format="parquet"))) == []
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr("agentix.plugins.steps.standard.dataset.step.find_spec", lambda name: None)
+    (said,) = Dataset().check(DatasetInputs(format="parquet"))
+    assert "pip install 'agentix-rollouts-steps[parquet]'" in said
+    assert list(Dataset().check(DatasetInputs())) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"dir": "/tmp/x"}, "no place in the run's directory"),
+        ({"dir": "../x"}, "no place in the run's directory"),
+        ({"dir": "trials/x"}, "the run keeps its own files"),
+        ({"license": "Apache 2.0"}, r"did you mean apache-2.0\?"),
+        ({"format": "csv"}, "'jsonl' or 'parquet'"),
+        ({"licence": "mit"}, "Extra inputs"),
+        ({"title": ""}, "at least 1 character"),
+    ],
+)
+def test_inputs_that_mean_nothing_are_refused(given, message):
+    with pytest.raises(ValidationError, match=message):
+        DatasetInputs(**given)
+
+
+async def test_the_front_matter_is_what_the_hub_reads(make_run, written):
+    make_run()
+    data = DatasetCard.load(str(await written(title=HOSTILE, license="Apache-2.0") / "README.md")).data
+    assert data.license == "apache-2.0"
+    assert data.pretty_name.startswith("=cmd|' /C calc'!A0 <script>") and "\n" not in data.pretty_name
+    assert data.size_categories == ["n<1K"]
+    assert data.configs[0]["data_files"] == [{"split": "train", "path": "data/trials.jsonl"}]
+    assert [feature["name"] for feature in data.dataset_info["features"]] == list(COLUMNS)
+
+
+async def test_a_licence_that_the_hub_has_no_word_for_keeps_its_name(make_run, written):
+    make_run()
+    data = DatasetCard.load(str(await written(license="GPL-3.0-or-later") / "README.md")).data
+    assert (data.license, data.license_name) == ("other", "gpl-3.0-or-later")
+    data = DatasetCard.load(str(await written() / "README.md")).data
+    assert data.license is None
+    assert "No licence was declared" in (await anyio.Path(await written() / "README.md").read_text())
+
+
+async def test_the_card_says_where_the_numbers_come_from(make_run, written):
+    make_run()
+    text = (await written() / "README.md").read_text()
+    assert f"| cases/a | {'a' * 64} | https://example.org/cases.git {'c' * 40} cases/a | oracle" in text
+    assert "want &gt;= 1.00 -&gt; PASS" in text
+    assert "| executor | rollout (plugin) |" in text and "| provider | docker |" in text
+    assert "| agent claude with opus | claude-code, version 2.1, 7 trials of each case |" in text
+    assert '| model opus | anthropic opus-4 {"temperature": 1} |' in text
+    assert "| known\\_value | 12 |" in text
+    assert "| agentix-rollouts-core | 0.1.0 |" in text
+    assert "| file | spring.yaml |" in text and "somebody" not in text
+    assert "8 trials: 2 resolved, 2 unresolved, 1 agent failures, 1 infrastructure failures, 2 unrun" in text
+    assert "| failed by the agent: AGENT\\_TIMEOUT | 1 |" in text
+    assert "- 1 were measured and kept from publication" in text
+    assert "- 1 have no row" in text and "- 2 were planned" in text
+
+
+async def test_the_numbers_count_what_was_dropped(make_run, written):
+    make_run([trial(1, 1.0)], planned=2)
+    text = (await written(dropped=(DROPPED,)) / "README.md").read_text()
+    assert "mean reward 0.500 over 2" in text
+    assert "also of those that were kept from publication" in text
+
+
+async def test_a_run_without_an_admission_check_says_so(make_run, written):
+    make_run(steps=(), gate=())
+    text = (await written() / "README.md").read_text()
+    assert "No admission check was part of this run" in text and "| no verdict |" in text
+
+
+async def test_names_from_outside_stay_text(make_run, written):
+    make_run()
+    text = (await written() / "README.md").read_text()
+    body = text.split("\n---\n", 1)[1]
+    assert "<script>" not in body and "[x](" not in body and "**b**" not in body and "\u202e" not in text
+    assert "\n--- \\u202egnp" not in text
+
+
+async def test_all_cases_are_in_a_file_of_their_own(make_run, written):
+    case = CaseUse(name="x", label="x", source="local", dataset=PluginUse(ref="harbor"), sha256="d" * 64)
+    cases = tuple(case.model_copy(update={"label": f"cases/{number}"}) for number in range(250))
+    make_run(cases=cases)
+    dataset = await written()
+    found = [json.loads(line) for line in (dataset / "cases.jsonl").read_text().splitlines()]
+    assert [case["label"] for case in found] == [f"cases/{number}" for number in range(250)]
+    assert "… and 50 more in `cases.jsonl`" in (dataset / "README.md").read_text()
