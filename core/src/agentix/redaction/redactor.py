@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from agentix.redaction.addresses import address_spans
 from agentix.redaction.blocks import Filter, Stage, cleaned
+from agentix.redaction.extra_patterns import pattern_spans
+from agentix.redaction.json_files import Broken, mended_lines
 from agentix.redaction.known import Span
 from agentix.redaction.results import RedactionResult
 from agentix.redaction.rules import RedactionRules
 from agentix.redaction.secrets import Secrets
-from agentix.redaction.shapes import LONGEST, token_spans
+from agentix.redaction.shapes import LONGEST, shape_spans
 
 KNOWN = "known_value"
-IP = "ip"
 
 T = TypeVar("T")
 _RESULTS = re.compile(r"(?i)(?:.*[^a-z])?(?:traj|result|trial|reward|score|record|report|rollout)")
@@ -50,7 +52,12 @@ class Redactor:
         """
         data = text.encode("utf-8", "surrogatepass")
         done, _ = cleaned(data, self.stages(ips=self.rules.ips_in_results if ips is None else ips), counts=counts)
-        return text if done is data else done.decode("utf-8", "surrogatepass")
+        if done is data:
+            return text
+        masked = done.decode("utf-8", "surrogatepass")
+        with suppress(Broken):
+            return mended_lines(text, masked)
+        return masked
 
     def data(self, data: T, *, ips: bool | None = None, counts: Counter[str] | None = None) -> T:
         """Plain data without secrets, keys too.
@@ -84,13 +91,16 @@ class Redactor:
 
         return redacted_file(self, source, target, name=source.name if name is None else name)
 
-    def tree(self, source: Path, target: Path, *, skip: Collection[str] = ()) -> RedactionResult:
+    def tree(
+        self, source: Path, target: Path, *, skip: Collection[str] = (), check: Callable[[], None] | None = None
+    ) -> RedactionResult:
         """A copy of a directory without secrets. Links are never followed.
 
         Args:
             source: A directory.
             target: Where the copy goes; it is made, and must not have been there unless empty.
             skip: Files and directories that are none of it, relative to the source, with `/`.
+            check: Called before each of them; what it raises ends the work, such as that it is no longer wanted.
 
         Returns:
             What was done, and what was not copied and why.
@@ -100,7 +110,7 @@ class Redactor:
         """
         from agentix.redaction.trees import redacted_tree
 
-        return redacted_tree(self, source, target, skip=skip)
+        return redacted_tree(self, source, target, skip=skip, check=check)
 
     def ips_in(self, name: str) -> bool:
         """Whether addresses are taken out of a file of that name."""
@@ -110,7 +120,7 @@ class Redactor:
     def stages(self, *, ips: bool) -> list[Stage]:
         """What finds everything, in the order in which it is taken out."""
         stages: list[Stage] = [self._known] if self.secrets else []
-        stages.append(token_spans)
+        stages.append(shape_spans)
         stages += [self._extra_spans] if self._extra else []
         return [*stages, address_spans] if ips else stages
 
@@ -123,7 +133,7 @@ class Redactor:
         return [(start, end, KNOWN) for start, end, _ in self.secrets.spans(data)]
 
     def _extra_spans(self, data: bytes) -> list[Span]:
-        return []
+        return pattern_spans(self._extra, data)
 
 
 class _Data:

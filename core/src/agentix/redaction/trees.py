@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -20,7 +20,14 @@ NAME = "redacted"
 """What stands in a file's name in the place of the mask, which several stores do not take in a name."""
 
 
-def redacted_tree(redactor: Redactor, source: Path, target: Path, *, skip: Collection[str] = ()) -> RedactionResult:
+def redacted_tree(
+    redactor: Redactor,
+    source: Path,
+    target: Path,
+    *,
+    skip: Collection[str] = (),
+    check: Callable[[], None] | None = None,
+) -> RedactionResult:
     """A copy of a directory; see `Redactor.tree`."""
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
@@ -37,6 +44,8 @@ def redacted_tree(redactor: Redactor, source: Path, target: Path, *, skip: Colle
             relative = f"{place}/{entry.name}" if place else entry.name
             if relative in skipped:
                 continue
+            if check is not None:
+                check()
             shown = redactor.text(relative, ips=False)
             if not entry.is_dir(follow_symlinks=False) and (
                 what := not_a_file(entry.stat(follow_symlinks=False).st_mode)
