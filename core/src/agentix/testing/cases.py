@@ -84,6 +84,8 @@ class TransportCase:
 
     inputs: Mapping[str, Any] | None = None
     """Inputs with which it can ship from here; without them nothing is shipped."""
+    tools: tuple[str, ...] = ()
+    """Programs on the PATH that it runs, such as `rclone`; what they see of this machine's environment is looked at."""
     timeout_s: float = 60.0
 
 

@@ -32,10 +32,11 @@ def checks_of(kind: Kind) -> tuple[Check, ...]:
     from agentix.testing.provider_isolation import ISOLATION
     from agentix.testing.provider_lifetime import LIFETIME
     from agentix.testing.provider_refusals import REFUSALS
+    from agentix.testing.publishing_checks import PUBLISHING
     from agentix.testing.step_checks import STEP
     from agentix.testing.transport_checks import TRANSPORT
 
-    groups = (LIFETIME, REFUSALS, COMMANDS, ISOLATION, DATASET, AGENT, STEP, TRANSPORT)
+    groups = (LIFETIME, REFUSALS, COMMANDS, ISOLATION, DATASET, AGENT, STEP, PUBLISHING, TRANSPORT)
     return tuple(check for group in groups if group.kind == kind for check in group.all)
 
 

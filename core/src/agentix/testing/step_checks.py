@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from pydantic import BaseModel, ValidationError
 
-from agentix.interfaces import Executes, Reports, Scope, Step, StepOutcome
+from agentix.interfaces import Executes, Publishes, Redacts, Reports, Scope, Step, StepOutcome
 from agentix.models import Rollout
 from agentix.testing.cases import StepCase
 from agentix.testing.checks import Checks, expect, not_applicable
@@ -54,7 +54,8 @@ def expect_schema(plugin: Any) -> None:
             expect(strict, f'an unknown key of {name} is accepted; it needs model_config = ConfigDict(extra="forbid")')
 
 
-def _inputs(step: Step, case: StepCase) -> Any:
+def inputs_of(step: Step, case: StepCase) -> Any:
+    """The inputs to run a step with, where it can be run."""
     if case.inputs is None:
         not_applicable("the case has no inputs to run it with")
     if isinstance(step, Executes) and step.executes and case.work is None:
@@ -85,13 +86,21 @@ async def scopes_are_declared(step: Step, case: StepCase) -> None:
 
 @STEP.add()
 async def marks_fit_the_scopes(step: Step, case: StepCase) -> None:
-    """Only a per-trial step says that it `executes`, and only a per-experiment step that it `reports`."""
+    """What `executes` or `redacts` works per trial, what `reports` per experiment, and nothing `publishes` per case."""
     if isinstance(step, Executes):
         expect(isinstance(step.executes, bool), f"executes is {step.executes!r}")
         expect(not step.executes or Scope.PER_TRIAL in step.scopes, "only a per-trial step can run trials")
     if isinstance(step, Reports):
         expect(isinstance(step.reports, bool), f"reports is {step.reports!r}")
         expect(not step.reports or Scope.PER_EXPERIMENT in step.scopes, "only a per-experiment step can report")
+    if isinstance(step, Redacts):
+        expect(isinstance(step.redacts, bool), f"redacts is {step.redacts!r}")
+        expect(not step.redacts or step.scopes == {Scope.PER_TRIAL}, "only a per-trial step can redact")
+    if isinstance(step, Publishes):
+        expect(isinstance(step.publishes, bool), f"publishes is {step.publishes!r}")
+        expect(not step.publishes or Scope.PER_CASE not in step.scopes, "of a case nothing is published")
+    both = getattr(step, "redacts", False) and getattr(step, "publishes", False)
+    expect(not both, "what a step redacts it cannot see redacted already: it has both marks")
 
 
 @STEP.add()
@@ -115,7 +124,7 @@ async def inputs_have_a_schema(step: Step, case: StepCase) -> None:
 @STEP.add()
 async def running_twice_is_safe(step: Step, case: StepCase) -> None:
     """It returns a `StepOutcome`, and running it again comes to the same verdict and the same files."""
-    inputs = _inputs(step, case)
+    inputs = inputs_of(step, case)
     with units(step, case) as unit:
         outcomes, left = [], []
         for _ in range(2):
@@ -130,7 +139,7 @@ async def running_twice_is_safe(step: Step, case: StepCase) -> None:
 @STEP.add()
 async def it_writes_only_to_its_place(step: Step, case: StepCase) -> None:
     """It writes nowhere but to its work directory and to what its inputs name, and leaves this process as it is."""
-    inputs = _inputs(step, case)
+    inputs = inputs_of(step, case)
     environment, here = dict(os.environ), os.getcwd()  # noqa: PTH109
     with units(step, case) as unit:
         before = unit.fingerprint()
@@ -146,7 +155,7 @@ async def it_writes_only_to_its_place(step: Step, case: StepCase) -> None:
 @STEP.add()
 async def cancellation_goes_through(step: Step, case: StepCase) -> None:
     """Cancelled, it ends and does not go on as if nothing had happened; afterwards it runs as if it never had."""
-    inputs = _inputs(step, case)
+    inputs = inputs_of(step, case)
     with units(step, case) as clean:
         wanted = await step.run(clean.ctx, inputs)
     with anyio.CancelScope() as scope, units(step, case, probed=scope.cancel) as unit:

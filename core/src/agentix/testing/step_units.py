@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +12,15 @@ from typing import Any
 
 import anyio.lowlevel
 
-from agentix.interfaces import Scope, StepContext
+from agentix.interfaces import Publishes, Scope, StepContext
 from agentix.models import Case, Rollout
 from agentix.records import Record
+from agentix.redaction import Secrets
 from agentix.testing.cases import StepCase
 
 RUN_ID = "agentix-check"
+CANARIES = ('ak-\\canary"/+0123456789', "namedcanary0123456789")
+"""What `ctx.secrets` knows; the second one could be part of a file's name."""
 RECORD = Record(trial_id="case-agent-1", case="case", agent="agent", reward=1.0, seconds=1.0)
 
 
@@ -66,12 +69,18 @@ def units(plugin: Any, case: StepCase, *, probed: Callable[[], None] | None = No
     with TemporaryDirectory(prefix="agentix-check-") as scratch:
         root = Path(scratch).resolve()
         run_dir, work_dir, case_dir, trial_dir = (root / name for name in ("run", "work", "case", "trial"))
-        for path in (run_dir, work_dir, case_dir, trial_dir):
-            path.mkdir()
         scope = case.scope or min(plugin.scopes, key=list(Scope).index)
+        published = isinstance(plugin, Publishes) and bool(plugin.publishes)
+        if published and scope is Scope.PER_TRIAL:
+            trial_dir = run_dir / "trials" / RECORD.trial_id
+        for path in (run_dir, work_dir, case_dir, trial_dir):
+            path.mkdir(parents=True)
         _fill(case, scope, run_dir=run_dir, case_dir=case_dir, trial_dir=trial_dir)
+        ctx = _context(case, scope, run_dir, work_dir, case_dir, trial_dir, probed or (lambda: None))
+        if published:
+            ctx = replace(ctx, path=trial_dir if scope is Scope.PER_TRIAL else run_dir)
         yield Unit(
-            ctx=_context(case, scope, run_dir, work_dir, case_dir, trial_dir, probed or (lambda: None)),
+            ctx=ctx,
             read_only=(run_dir, case_dir, trial_dir) if case.work is None else (run_dir, case_dir),
             writes=tuple(run_dir / name for name in case.writes),
         )
@@ -125,5 +134,6 @@ def _context(
         case=None if on_run else subject,
         trial_dir=trial_dir if on_trial else None,
         work=None if case.work is None else case.work(subject, trial_dir),
+        secrets=Secrets(CANARIES),
         probe=probe if scope is Scope.PER_CASE else None,
     )
