@@ -47,6 +47,14 @@ class TestGuardOfARun(StepContract):
         return StepCase(inputs={"min_mean_reward": 0.6}, scope=Scope.PER_EXPERIMENT, ok=False)
 
 
+class TestRedact(StepContract):
+    def plugin(self):
+        return load("step", "redact")
+
+    def case(self) -> StepCase:
+        return StepCase(inputs={"keys": "required"}, prepare_trial=some_files, ok=True)
+
+
 @pytest.mark.parametrize("format", ["md", "json", "csv", "html"])
 class TestReport(StepContract):
     @pytest.fixture(autouse=True)
@@ -104,4 +112,4 @@ class TestDataset(StepContract):
 
 def test_no_step_of_ours_is_left_out():
     ours = {info.name for info in list_plugins("step") if info.distribution == "agentix-rollouts-steps"}
-    assert ours == {"admission", "archive", "dataset", "guard", "report"}
+    assert ours == {"admission", "archive", "dataset", "guard", "redact", "report"}

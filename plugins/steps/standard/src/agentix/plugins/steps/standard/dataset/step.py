@@ -24,7 +24,21 @@ from agentix.plugins.steps.standard.dataset.tables import JsonLines, Parquet, Ta
 if TYPE_CHECKING:
     from agentix.api import AgentUse, Limits
 
-_TAKEN = frozenset({"archives", "cases", "gate", "manifest.json", "results.jsonl", "steps", "trials"})
+_TAKEN = frozenset(
+    {
+        "archives",
+        "cases",
+        "experiment.yaml",
+        "gate",
+        "manifest.json",
+        "progress.json",
+        "rescored",
+        "results.jsonl",
+        "run.log",
+        "steps",
+        "trials",
+    }
+)
 
 
 class DatasetInputs(BaseModel):
@@ -48,7 +62,12 @@ class DatasetInputs(BaseModel):
     @classmethod
     def _below_the_run(cls, value: str) -> str:
         path = PurePosixPath(value)
-        if path.is_absolute() or not path.parts or any(part.startswith(".") for part in path.parts):
+        if (
+            path.is_absolute()
+            or not path.parts
+            or not value.isprintable()
+            or any(p.startswith(".") for p in path.parts)
+        ):
             raise ValueError(f"dir {value!r} is no place in the run's directory; give a name such as dataset")
         if path.parts[0] in _TAKEN:
             raise ValueError(f"dir {value!r} is where the run keeps its own files; give the dataset another name")
