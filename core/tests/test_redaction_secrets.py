@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import os
+import pickle
+import re
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,17 +22,129 @@ from agentix.redaction import Secrets
 KEY = 'sk-CANARY/"+7é'
 
 
-@given(st.binary(max_size=20), st.binary(max_size=20), st.text(min_size=8, max_size=40))
-def test_every_common_form_is_found_wherever_it_stands(before: bytes, after: bytes, key: str) -> None:
-    try:
-        raw = key.encode()
-    except UnicodeEncodeError:
+VALUES = st.text(st.characters(exclude_characters="*", exclude_categories=["Cs"]), min_size=8, max_size=40)
+AROUND = st.binary(max_size=20)
+
+
+def every_form(value: str) -> dict[str, bytes]:
+    raw = value.encode()
+    quoted = json.dumps(value)[1:-1]
+    return {
+        "raw": raw,
+        "json": quoted.encode(),
+        "json as it is": json.dumps(value, ensure_ascii=False)[1:-1].encode(),
+        "json in json": json.dumps(quoted)[1:-1].encode(),
+        "python": repr(value)[1:-1].encode(),
+        "url": quote(value, safe="").encode(),
+        "path": quote(value).encode(),
+        "form": quote_plus(value).encode(),
+        "hex": raw.hex().encode(),
+        "HEX": raw.hex().upper().encode(),
+        "utf-16": value.encode("utf-16-le"),
+    }
+
+
+@given(AROUND, AROUND, VALUES)
+def test_every_common_form_is_found_wherever_it_stands(before: bytes, after: bytes, value: str) -> None:
+    value = value.strip()
+    secrets = Secrets()
+    if not secrets.add(value):
         return
-    masks = Secrets([key])
-    for form in (raw, raw.hex().encode(), json.dumps(key).encode(), quote(key, safe="").encode()):
-        assert form.strip(b'"') not in masks.data(before + form + after) or form.strip(b'"') in before + after
-    coded = base64.b64encode(before + raw + after)
-    assert len(masks.data(coded)) < len(coded)
+    for name, form in every_form(value).items():
+        if form not in before + after:
+            assert form not in secrets.data(before + form + after), name
+
+
+@given(AROUND, AROUND, VALUES, st.sampled_from([base64.b64encode, base64.urlsafe_b64encode]))
+def test_base64_is_found_wherever_the_value_begins_in_it(
+    before: bytes, after: bytes, value: str, encode: Callable[[bytes], bytes]
+) -> None:
+    value = value.strip()
+    secrets = Secrets()
+    if secrets.add(value):
+        masked = secrets.data(encode(before + value.encode() + after))
+        assert b"***" in masked
+        # What is left of the value are bits that it shares a character with.
+        assert len(masked) <= len(encode(before + after)) + 3 + 8
+
+
+@given(
+    st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=12, max_size=40),
+    st.sampled_from(["\n", "\r\n", "\\n", "\\r\\n", "\\\\n"]),
+    st.lists(st.integers(1, 30), min_size=1, max_size=4),
+    st.sampled_from(["raw", "hex", "base64"]),
+)
+def test_a_form_that_is_broken_over_lines_is_found_and_the_lines_stay(
+    value: str, line_break: str, places: list[int], form: str
+) -> None:
+    text = {"raw": value, "hex": value.encode().hex(), "base64": base64.b64encode(value.encode()).decode()}[form]
+    end = len(text.rstrip("=")) - (form == "base64")
+    pieces, last = [], 0
+    for place in sorted({place for place in places if place < end - 1}):
+        pieces.append(text[last:place])
+        last = place
+    broken = line_break.join([*pieces, text[last:]])
+    masked = Secrets([value]).text(f"a {broken} b\n")
+    # Of base64, a last character may stay that holds two or four bits of the value.
+    left = r"[A-Za-z0-9]?={0,2}" if form == "base64" else ""
+    assert re.fullmatch(r"a \*{3}(?:[\r\n]+\*{3})*" + left + r" b\n", masked)
+    assert masked.count("\n") == f"{broken}\n".count("\n")
+
+
+def test_a_break_may_stand_anywhere() -> None:
+    for form in (KEY, KEY.encode().hex(), json.dumps(KEY)[1:-1], quote(KEY, safe="")):
+        for place in range(1, len(form)):
+            for line_break in ("\n", "\r\n", "\\n", "\\r\\n"):
+                masked = Secrets([KEY]).text(f"<{form[:place]}{line_break}{form[place:]}>")
+                assert not set(masked) - set("<>*\r\n"), (form, place, line_break)
+
+
+def test_forms_that_other_programs_write_are_found() -> None:
+    value = 'a/b&c<d>é"9\\f'
+    secrets = Secrets([value])
+    for text in (
+        'a\\/b&c<d>\\u00e9\\"9\\\\f',  # PHP
+        'a/b\\u0026c\\u003cd\\u003e\\u00e9\\"9\\\\f',  # Go
+        "a%2fb%26c%3cd%3e%c3%a9%229%5cf",
+        'a/b&c<d>\\u00E9\\"9\\\\f',
+    ):
+        assert secrets.text(text) == "***", text
+
+
+def test_nothing_that_shows_it_shows_a_value() -> None:
+    secrets = Secrets([KEY])
+    assert "CANARY" not in repr(secrets) + str(secrets) + f"{secrets}"
+    for share in (pickle.dumps, lambda given: json.dumps(given, default=vars)):
+        with pytest.raises(TypeError):
+            share(secrets)
+    with pytest.raises(TypeError, match="secrets are not pickled"):
+        pickle.dumps(secrets)
+
+
+def test_secrets_come_together_and_copies_are_their_own() -> None:
+    first, second = Secrets(["first-value"]), Secrets(["second-value"])
+    both = first | second
+    assert both.text("first-value second-value") == "*** ***"
+    assert first.text("second-value") == "second-value"
+    first |= second
+    assert first == both
+    assert len(first) == 2
+    copied = copy.deepcopy(second)
+    copied.add("third-value")
+    assert second.text("third-value") == "third-value"
+    copied.update(["fourth-value", "short"])
+    assert copied.text("fourth-value short") == "*** short"
+
+
+def test_values_that_lie_over_each_other_are_gone_both() -> None:
+    secrets = Secrets(["abcdefgh-1234", "1234-ijklmnop", "abcdefgh"])
+    assert secrets.text("x abcdefgh-1234-ijklmnop y") == "x *** y"
+
+
+def test_white_space_around_a_value_counts_for_nothing_and_the_mask_is_no_value() -> None:
+    secrets = Secrets(["  spaced-value\n", " " * 20, "\n" * 20, "*" * 20])
+    assert len(secrets) == 1
+    assert secrets.text("[spaced-value]" + " " * 20 + "*" * 20) == "[***]" + " " * 20 + "*" * 20
 
 
 def test_a_short_value_is_none_to_look_for() -> None:

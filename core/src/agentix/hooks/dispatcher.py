@@ -1,15 +1,17 @@
-"""Call the hooks of every plugin, and let none of them break the run."""
+"""Call the hooks of every plugin, and let none of those that look on break the run."""
 
 from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import pluggy
 
-from agentix.errors import PluginError, PluginNotFound
+from agentix.errors import ConfigError, PluginBroken, PluginError, PluginNotFound
 from agentix.hooks import specs
+from agentix.redaction.extra_patterns import checked_kind, checked_pattern
 from agentix.registry import import_plugin, plugins
 from agentix.registry.importing import blamed, said
 
@@ -23,6 +25,7 @@ class Hooks:
     def __init__(self) -> None:
         self._plugins = pluggy.PluginManager(specs.PROJECT)
         self._plugins.add_hookspecs(specs)
+        self._left_out: list[str] = []
 
     @classmethod
     def installed(cls) -> tuple[Hooks, list[str]]:
@@ -45,6 +48,7 @@ class Hooks:
                 if os.environ.get(STRICT) == "1":
                     raise
                 notes.append(exc.message)
+                hooks._left_out.append(exc.message)
         return hooks, notes
 
     def register(self, plugin: object, *, name: str) -> list[str]:
@@ -62,7 +66,7 @@ class Hooks:
         except (pluggy.PluginValidationError, ValueError) as exc:
             if self._plugins.get_plugin(name) is plugin:
                 self._plugins.unregister(name=name)
-            return [f"hooks of {name} are left out: {exc}"]
+            return self._without(f"hooks of {name} are left out: {exc}")
         notes = []
         for caller in self._plugins.get_hookcallers(plugin) or ():
             reason = _unusable(caller, name)
@@ -70,7 +74,7 @@ class Hooks:
                 notes.append(f"{name} implements {caller.name}, which this version of agentix does not call")
             elif reason is not None:
                 self._plugins.unregister(name=registered)
-                return [f"hooks of {name} are left out: {caller.name} {reason}"]
+                return self._without(f"hooks of {name} are left out: {caller.name} {reason}")
         return notes
 
     def call(self, name: str, **arguments: Any) -> list[str]:
@@ -100,12 +104,48 @@ class Hooks:
                 notes.append(f"hook {name} of {implementation.plugin_name} failed: {said(exc)}")
         return notes
 
+    def redaction_patterns(self) -> dict[str, str]:
+        """Ask every plugin what else has to be taken out of what is published.
+
+        Returns:
+            Regular expressions that were checked, by the kind that they are counted as.
+
+        Raises:
+            PluginBroken: A plugin fails, or what it gives cannot be used, or there is one that could not be loaded and
+                may have had something to say. Nothing may be published then.
+        """
+        if self._left_out:
+            raise PluginBroken(
+                f"what has to be taken out of what is published is not known: {self._left_out[0]}",
+                hint="Repair or uninstall that plugin.",
+            )
+        patterns: dict[str, str] = {}
+        for implementation in self._plugins.hook.agentix_redaction_patterns.get_hookimpls():
+            name = f"agentix_redaction_patterns of {implementation.plugin_name}"
+            try:
+                given = implementation.function()
+                if not isinstance(given, Mapping):
+                    raise TypeError(f"it returned {type(given).__name__}, not a mapping of kinds to patterns")
+                for kind, pattern in dict(given).items():
+                    if kind in patterns:
+                        raise ValueError(f"another plugin gives the kind {kind!r} too")
+                    patterns[checked_kind(kind, where=name)] = checked_pattern(pattern, where=name).pattern
+            except ConfigError as exc:
+                raise PluginBroken(exc.message, hint=exc.hint) from exc
+            except (Exception, SystemExit) as exc:
+                raise PluginBroken(f"{name} failed: {said(exc)}", hint="Repair or uninstall that plugin.") from exc
+        return patterns
+
+    def _without(self, note: str) -> list[str]:
+        self._left_out.append(note)
+        return [note]
+
 
 def _unusable(caller: pluggy.HookCaller, name: str) -> str | None:
     for implementation in caller.get_hookimpls():
         if implementation.plugin_name == name:
             if implementation.hookwrapper or implementation.wrapper:
-                return "is a wrapper, and hooks only look on"
+                return "is a wrapper, and hooks are plain functions"
             if inspect.iscoroutinefunction(implementation.function):
                 return "is async, and hooks are plain functions"
     return None

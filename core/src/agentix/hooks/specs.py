@@ -1,8 +1,11 @@
-"""What the runner tells everyone.
+"""What the runner tells everyone, and what it asks.
 
-A hook is a plain function that looks on: it returns nothing, changes nothing, and is called in the process
-and the thread of the run, so it has to be quick. Every plugin that implements a hook is called, the one that
-was registered last first. A hook that raises is reported under its plugin's name and the run goes on.
+A hook is a plain function that is called in the process and the thread of the run, so it has to be quick. Every
+plugin that implements a hook is called, the one that was registered last first.
+
+All but one look on: they return nothing and change nothing, and where one raises, that is reported under its plugin's
+name and the run goes on. `agentix_redaction_patterns` is asked: what it returns is used, and where it fails, that is an
+error, as nothing may be published while it is unknown what has to be taken out.
 """
 
 from __future__ import annotations
@@ -83,3 +86,16 @@ def agentix_step_finished(scope: str, step: str, unit: str, verdict: str, messag
         verdict: `passed`, `rejected` or `failed`.
         message: What it said.
     """
+
+
+@hookspec
+def agentix_redaction_patterns() -> Mapping[str, str]:
+    """Called before anything is published, to learn what else has to be taken out of it.
+
+    Returns:
+        Regular expressions in the syntax of Python's `re`, with `^` and `$` at line breaks, each by the kind that its
+        matches are counted as: lower-case letters, digits and `_`, such as `internal_host`. Of an expression that has
+        a group named `secret`, only that is taken out. One that matches an empty text, or that takes long on some
+        texts, is an error; so is a kind that two plugins give.
+    """
+    raise NotImplementedError

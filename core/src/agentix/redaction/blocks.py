@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agentix.redaction.known import Span
+from agentix.redaction.pieces import BLOCK
 from agentix.redaction.spans import taken_out
 
-BLOCK = 1 << 20
-"""Bytes that are read, and looked through, at a time."""
 CONTEXT = 128
 """Bytes before a place that are looked at to tell what stands there."""
 _ROUNDS = 8
@@ -98,21 +96,33 @@ def _after(stage: Stage, place: int) -> Stage:
     return lambda data: [(max(start, place), end, kind) for start, end, kind in stage(data) if end > place]
 
 
-def piped(source: IO[bytes], filter: Filter) -> Iterator[bytes]:
-    """What a file holds, through a filter."""
-    while data := source.read(BLOCK):
-        if sure := filter.feed(data):
+def piped(given: Iterable[bytes], through: Filter) -> Iterator[bytes]:
+    """Pieces, through a filter."""
+    for data in given:
+        if sure := through.feed(data):
             yield sure
-    if rest := filter.flush():
+    if rest := through.flush():
         yield rest
 
 
-def found_in(source: IO[bytes], stage: Stage, *, reach: int) -> Iterator[Span]:
-    """What one stage finds in a file, with places counted from its beginning; one may be told twice."""
-    before, begins = b"", 0
-    while data := source.read(BLOCK):
-        data = before + data
-        for start, end, kind in stage(data):
-            yield begins + start, begins + end, kind
-        before = data[-2 * reach :] if reach else b""
-        begins += len(data) - len(before)
+class Search:
+    """Finds in pieces of bytes what one stage finds, wherever the pieces end.
+
+    Args:
+        stage: What finds it.
+        reach: Bytes that the longest may take.
+    """
+
+    def __init__(self, stage: Stage, *, reach: int) -> None:
+        self._stage = stage
+        self._reach = 2 * reach
+        self._before = b""
+        self._begins = 0
+
+    def feed(self, data: bytes) -> list[Span]:
+        """What is in one piece more, with places counted from the beginning; it may be told twice."""
+        data = self._before + data
+        found = [(self._begins + start, self._begins + end, kind) for start, end, kind in self._stage(data)]
+        self._before = data[-self._reach :]
+        self._begins += len(data) - len(self._before)
+        return found

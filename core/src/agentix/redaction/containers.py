@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -16,9 +17,10 @@ from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import IO, Any
 
-from agentix.redaction.blocks import found_in
+from agentix.redaction.blocks import Search
+from agentix.redaction.pieces import pieces
 from agentix.redaction.secrets import Secrets
-from agentix.redaction.sorts import HEAD, container_of
+from agentix.redaction.sorts import HEAD, container_of, encoding_of
 
 DEPTH = 5
 """How many archives may stand in one another."""
@@ -61,11 +63,22 @@ class Inside:
             yield from self._guarded(kind, file, "", 0)
 
     def _plain(self, file: IO[bytes], member: str) -> Iterator[Hit]:
-        told = set()
-        for start, _, form in found_in(file, self._secrets.spans, reach=self._secrets.reach):
-            if form not in told:
-                told.add(form)
-                yield form, f"{member}byte {start}"
+        """What is in the bytes themselves, and in the text where a mark tells how that is encoded."""
+        raw = Search(self._secrets.spans, reach=self._secrets.reach)
+        text = Search(self._secrets.spans, reach=self._secrets.reach)
+        told: set[str] = set()
+        decoder = None
+        for number, piece in enumerate(pieces(file)):
+            encoding = encoding_of(piece)[0]
+            if number == 0 and encoding != "utf-8":
+                decoder = codecs.getincrementaldecoder(encoding)("replace")
+            found = raw.feed(piece)
+            if decoder is not None:
+                found += text.feed(decoder.decode(piece).encode("utf-8", "surrogatepass"))
+            for start, _, form in sorted(found):
+                if form not in told:
+                    told.add(form)
+                    yield form, f"{member}byte {start}"
 
     def _guarded(self, kind: str, file: IO[bytes], member: str, depth: int) -> Iterator[Hit]:
         try:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
 from agentix.errors import ConfigError
+from agentix.redaction.known import Span
 
 LONGEST = 16384
 """Characters of a text that a pattern has to be done with in `SLOW_S`."""
 SLOW_S = 0.08
+FLAGS = re.MULTILINE
 
 
 def checked_pattern(pattern: object, *, where: str) -> re.Pattern[str]:
@@ -24,8 +26,8 @@ def checked_pattern(pattern: object, *, where: str) -> re.Pattern[str]:
     if not isinstance(pattern, str):
         raise ConfigError(f"a pattern is a text with a regular expression, not {type(pattern).__name__}", where=where)
     try:
-        compiled = re.compile(pattern)
-        parsed = import_module("re._parser").parse(pattern)
+        compiled = re.compile(pattern, FLAGS)
+        parsed = import_module("re._parser").parse(pattern, FLAGS)
     except (re.error, RecursionError, OverflowError) as error:
         raise ConfigError(
             f"{pattern!r} is no regular expression: {error}",
@@ -46,6 +48,29 @@ def checked_pattern(pattern: object, *, where: str) -> re.Pattern[str]:
                 hint="Bound what repeats, as in \\w{1,100}, and let no repetition stand in another.",
             )
     return compiled
+
+
+def pattern_spans(patterns: Iterable[tuple[str, re.Pattern[str]]], data: bytes) -> list[Span]:
+    """What patterns with their kinds match; of one with a group named `secret`, only that."""
+    text = data.decode("utf-8", "surrogateescape")
+    found = []
+    for kind, pattern in patterns:
+        group = "secret" if "secret" in pattern.groupindex else 0
+        # Characters before a place are not bytes before it.
+        chars = size = 0
+        for match in pattern.finditer(text):
+            start, end = match.span(group)
+            if start < end:
+                if start < chars:
+                    chars = size = 0
+                begin = size + _size(text[chars:start])
+                chars, size = end, begin + _size(text[start:end])
+                found.append((begin, size, kind))
+    return found
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
 def checked_kind(kind: object, *, where: str) -> str:

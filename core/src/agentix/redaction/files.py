@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
-from agentix.redaction.blocks import BLOCK, piped
+from agentix.redaction.blocks import piped
 from agentix.redaction.containers import UNREADABLE, Inside
+from agentix.redaction.json_files import Broken, mended_copy
 from agentix.redaction.opening import opened
+from agentix.redaction.pieces import BLOCK, NotText, as_before, as_utf8, pieces
 from agentix.redaction.results import RedactionResult
-from agentix.redaction.sorts import HEAD, is_binary
+from agentix.redaction.sorts import HEAD, encoding_of, is_binary
 
 if TYPE_CHECKING:
     from agentix.redaction.redactor import Redactor
-
-
-class NotText(Exception):
-    """It is no text after all."""
 
 
 def redacted_file(redactor: Redactor, source: Path, target: Path, *, name: str) -> RedactionResult:
@@ -62,23 +60,44 @@ def not_a_file(mode: int) -> str | None:
 
 
 def _copied(redactor: Redactor, file: IO[bytes], copy: IO[bytes], name: str) -> tuple[str | None, Counter[str]]:
+    """Copy, and tell why the copy may not be published and what was taken out."""
     head = file.read(HEAD)
     file.seek(0)
     counts: Counter[str] = Counter()
     if not is_binary(head):
-        with suppress(NotText):
+        try:
             taken_out = redactor.filter(ips=redactor.ips_in(name), counts=counts)
-            for piece in piped(file, taken_out):
-                if b"\0" in piece:
-                    raise NotText
-                copy.write(piece)
-            return None, counts
-        file.seek(0)
-        copy.seek(0)
-        copy.truncate()
+            copy.writelines(as_before(head, piped(as_utf8(head, pieces(file)), taken_out)))
+        except NotText:
+            file.seek(0)
+            copy.seek(0)
+            copy.truncate()
+        else:
+            return (_kept_valid(file, copy) if counts and encoding_of(head)[0] == "utf-8" else None), counts
     shutil.copyfileobj(file, copy, BLOCK)
     copy.flush()
     return _refused(redactor, copy), Counter()
+
+
+def _kept_valid(file: IO[bytes], copy: IO[bytes]) -> str | None:
+    """Where it is JSON, make the copy valid JSON."""
+    file.seek(0)
+    copy.flush()
+    path = Path(copy.name)
+    new = path.with_suffix(".json.tmp")
+    try:
+        with opened(path) as masked, new.open("xb") as valid:
+            valid.writelines(mended_copy(file, masked))
+        with opened(new) as valid:
+            copy.seek(0)
+            shutil.copyfileobj(valid, copy, BLOCK)
+            copy.truncate()
+    except Broken:
+        return "it holds something in a place where it cannot be masked without breaking its JSON"
+    finally:
+        with suppress(FileNotFoundError):
+            new.unlink()
+    return None
 
 
 def _refused(redactor: Redactor, copy: IO[bytes]) -> str | None:

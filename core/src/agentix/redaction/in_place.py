@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from agentix.redaction.blocks import Filter, found_in, piped
+from agentix.redaction.blocks import Filter, Search, piped
 from agentix.redaction.opening import opened
+from agentix.redaction.pieces import pieces
 
 if TYPE_CHECKING:
     from agentix.redaction.secrets import Secrets
@@ -33,14 +34,15 @@ def cleaned(secrets: Secrets, directory: Path) -> Iterator[str]:
 def holds(secrets: Secrets, path: Path) -> bool:
     """Whether a value stands in a file."""
     with opened(path) as file:
-        return any(True for _ in found_in(file, secrets.spans, reach=secrets.reach))
+        search = Search(secrets.spans, reach=secrets.reach)
+        return any(search.feed(piece) for piece in pieces(file))
 
 
 def _rewritten(secrets: Secrets, path: Path, about: os.stat_result) -> bool:
     temp = path.with_name(f".{uuid4().hex}.tmp")
     try:
         with opened(path) as source, temp.open("xb") as target:
-            for piece in piped(source, Filter([secrets.spans], reach=secrets.reach)):
+            for piece in piped(pieces(source), Filter([secrets.spans], reach=secrets.reach)):
                 if b"\0" in piece:
                     return False
                 target.write(piece)

@@ -149,7 +149,8 @@ class _Data:
             return self._mapping(given)
         if isinstance(given, list | tuple) and not hasattr(given, "_fields"):
             if len(given) == 2 and all(isinstance(item, str) for item in given) and _HEADER.search(given[0]):
-                return type(given)([self._text(given[0]), self._header(*given)])
+                pair = [self._text(given[0]), self._header(*given)]
+                return pair if isinstance(given, list) else tuple(pair)
             return type(given)(map(self.clean, given))
         if isinstance(given, int | float) and not isinstance(given, bool):
             masked = self._redactor.secrets.text(repr(given))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agentix.redaction.extra_patterns import checked_kind, checked_pattern
+from agentix.redaction.extra_patterns import FLAGS, checked_kind, checked_pattern
 
 EXTRA = "extra"
 
@@ -24,8 +24,8 @@ class RedactionRules:
     ips_in_logs: bool = False
     """In every other file; there, a version number is easily taken for an address."""
     extra_patterns: tuple[str, ...] = ()
-    """Regular expressions; what they match is taken out and counted as `extra`. Where one has a group named `secret`,
-    only that."""
+    """Regular expressions, with `^` and `$` at line breaks; what they match is taken out and counted as `extra`. Of one
+    that has a group named `secret`, only that is."""
     patterns: Mapping[str, str] = field(default_factory=dict)
     """More of them by the kind that they are counted as, such as those that plugins give."""
 
@@ -43,4 +43,4 @@ class RedactionRules:
     def compiled(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
         """Every pattern with its kind."""
         given = [*((EXTRA, pattern) for pattern in self.extra_patterns), *self.patterns.items()]
-        return tuple((kind, re.compile(pattern)) for kind, pattern in given)
+        return tuple((kind, re.compile(pattern, FLAGS)) for kind, pattern in given)

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentix.redaction.containers import Inside
 from agentix.redaction.opening import opened
 from agentix.redaction.results import Finding
 from agentix.redaction.secrets import Secrets
@@ -55,6 +54,8 @@ def _in_file(path: Path, shown: str, secrets: Secrets) -> Iterator[Finding]:
     if stat.S_ISLNK(about.st_mode):
         yield from _named(str(path.readlink()), shown, secrets, where="link")
     elif stat.S_ISREG(about.st_mode):
+        from agentix.redaction.containers import Inside
+
         with opened(path) as file:
             for form, where in Inside(secrets, size=about.st_size).hits(file):
                 yield Finding(path=shown, form=form, where=where)

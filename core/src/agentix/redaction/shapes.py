@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 
+from agentix.redaction.edges import AFTER_ESCAPE
+from agentix.redaction.headers import header_spans
 from agentix.redaction.known import Span
+from agentix.redaction.private_keys import private_key_spans
+from agentix.redaction.urls import url_spans
 
-LONGEST = 16384
-"""Bytes of the longest that is found."""
+LONGEST = 32768
+"""Bytes of the longest that is found, with its name and what is around it."""
 
-EDGE = (
-    rb"(?:(?<![0-9A-Za-z_])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})"
-    rb"|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9;\[]m))"
-)
-"""Where a word begins, also after an escaped line break, `%3D` and a change of colour."""
-
+_EDGE = rb"(?:(?<![0-9A-Za-z_])|" + AFTER_ESCAPE + rb")"
 _TOKENS: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
     ("anthropic_key", (b"sk-ant-",), rb"sk-ant-[A-Za-z0-9_-]{12,512}"),
     ("openai_key", (b"sk-",), rb"sk-(?!ant-)(?=[A-Za-z0-9_-]{16})[A-Za-z0-9_-]{16,512}"),
@@ -25,7 +24,7 @@ _TOKENS: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
     ("huggingface_token", (b"hf_",), rb"hf_[A-Za-z0-9]{30,255}(?![A-Za-z0-9_])"),
     ("slack_token", (b"xox", b"xapp-"), rb"(?:xox[a-z]|xapp)-(?:[a-z]-)?(?=[A-Za-z-]*[0-9])[A-Za-z0-9-]{10,512}"),
 )
-_COMPILED = tuple((kind, anchors, re.compile(EDGE + pattern)) for kind, anchors, pattern in _TOKENS)
+_COMPILED = tuple((kind, anchors, re.compile(_EDGE + pattern)) for kind, anchors, pattern in _TOKENS)
 
 _MIXED = re.compile(rb"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{10}")
 
@@ -51,3 +50,8 @@ def _places(data: bytes, anchor: bytes) -> list[int]:
         places.append(place)
         place = data.find(anchor, place + len(anchor))
     return places
+
+
+def shape_spans(data: bytes) -> list[Span]:
+    """Everything that is told by what it looks like."""
+    return [*token_spans(data), *private_key_spans(data), *header_spans(data), *url_spans(data)]

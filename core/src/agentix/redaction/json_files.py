@@ -1,0 +1,108 @@
+"""Keeps JSON files valid where something in them was masked that is no text."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+from collections.abc import Callable, Iterator
+from typing import IO
+
+WHOLE = 64 << 20
+"""Bytes of a document, or of a line, that is parsed to see whether it is valid."""
+
+_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[^\s,:\[\]{}"]*\*\*\*[^\s,:\[\]{}"]*', re.DOTALL)
+
+
+class Broken(Exception):
+    """It was JSON, and no longer is."""
+
+
+def mended(before: bytes, after: bytes) -> bytes:
+    """JSON in which something was masked, made valid.
+
+    Args:
+        before: The document, or the line.
+        after: The same, masked.
+
+    Returns:
+        It, with a text in the place of every number that was masked; as it was masked where that is valid, or where
+        `before` was no JSON to begin with.
+
+    Raises:
+        Broken: It cannot be made valid.
+    """
+    if before == after or not is_json(before) or is_json(after):
+        return after
+    new = _PARTS.sub(_as_text, after)
+    if not is_json(new):
+        raise Broken
+    return new
+
+
+def mended_lines(before: str, after: str) -> str:
+    """A text in which something was masked, with what was JSON in it valid: the whole, or lines of it."""
+    old, new = before.encode("utf-8", "surrogatepass"), after.encode("utf-8", "surrogatepass")
+    if is_json(old):
+        lines = [(old, new)]
+    else:
+        lines = list(zip(old.splitlines(keepends=True), new.splitlines(keepends=True), strict=False))
+    done = b"".join(mended(*line) for line in lines)
+    return done.decode("utf-8", "surrogatepass")
+
+
+def mended_copy(before: IO[bytes], after: IO[bytes]) -> Iterator[bytes]:
+    """A copy that was masked, made valid: a document, or one on each line.
+
+    Args:
+        before: The source, at its beginning.
+        after: Its masked copy, at its beginning.
+
+    Raises:
+        Broken: It cannot be made valid.
+    """
+    first = before.readline(WHOLE)
+    before.seek(0)
+    size = before.seek(0, 2)
+    before.seek(0)
+    if first.lstrip()[:1] not in (b"{", b"["):
+        yield from iter(lambda: after.read(1 << 20), b"")
+    elif size > WHOLE and not is_json(first):
+        yield from _mended_parts(after)
+    elif size <= WHOLE and is_json(old := before.read()):
+        yield mended(old, after.read())
+    else:
+        before.seek(0)
+        yield from _mended_lines(lambda: before.readline(WHOLE), lambda: after.readline(WHOLE))
+
+
+def _mended_lines(before: Callable[[], bytes], after: Callable[[], bytes]) -> Iterator[bytes]:
+    while line := after():
+        yield mended(before(), line)
+
+
+def _mended_parts(file: IO[bytes]) -> Iterator[bytes]:
+    """One large document, which is not parsed: whatever was masked outside of texts becomes a text."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        done = 0
+        for part in _PARTS.finditer(data):
+            if data[part.start()] != 0x22:
+                yield data[done : part.start()]
+                yield _as_text(part)
+                done = part.end()
+        yield data[done:]
+
+
+def _as_text(part: re.Match[bytes]) -> bytes:
+    return part[0] if part[0].startswith(b'"') else b'"***"'
+
+
+def is_json(data: bytes) -> bool:
+    """Whether it is one JSON document."""
+    if data.strip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
