@@ -96,3 +96,11 @@ def test_a_step_of_the_name_of_a_transports_step_is_the_one_that_is_listed(tmp_p
     snapshot.cache_clear()
     (found,) = [step for step in listing.installed_steps() if step.name == "ship_my_store"]
     assert found.plugin == "lab-own 1.0"
+
+
+def test_an_input_is_marked_as_required_where_it_is_and_not_where_that_is_its_value(depot, capsys):
+    assert main("agentix", ["steps"]) == exit_codes.OK
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line[:1] != " "}
+    assert "using*" in lines["ship"] and "path" in lines["ship"]
+    assert "dest*" in lines["ship_my_store"]
+    assert "keys" in lines["redact"]

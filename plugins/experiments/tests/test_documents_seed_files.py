@@ -8,68 +8,7 @@ import pytest
 
 from agentix.plugins.experiments.documents import AgentSpec, Submission, load
 
-LONG = """\
----
-kind: Commands
-timeout: 30m
-max_attempts: 2
-source_git:
-  script: |
-    set -euo pipefail
-    git clone --quiet --depth 1 --branch "${GIT_REF}" "${GIT_REPO}" "${LOCAL_PATH}"
-ship:
-  run: ["rclone", "copyto", "--", "{{.LocalPath}}", "onedrive:{{.Key}}"]
-# an agent is just another command; it gets LLM_BASE_URL / LLM_MODEL /
-# LLM_API_KEY in its environment
-agent_claude-code:
-  run: ["/opt/agents/claude-code/run.sh"]
----
-kind: LLMSpec
-name: opus-prod
-base_url: https://api.anthropic.com
-model: claude-opus-4-7
-api_key_env: ANTHROPIC_API_KEY # the name of a variable, never the value
----
-kind: Experiment
-name: spring-cve
-case_defaults: # cases say where they are
-  source: git # git | local
-  repo: https://github.com/org/eval-cases
-  ref: main # recorded as the commit it resolved to
-cases:
-  - path: spring/CVE-2026-1234
-  - path: apache/CVE-2026-5678
-    ref: v2.1
-matrix:
-  agents:
-    - name: claude-code
-      llm_spec: opus-prod
-    - name: oracle # builtin: no LLM, no cartesian product
-    - name: nop
-  llm_specs: [opus-prod]
-  trials: 10 # rollouts per *stochastic* agent
-concurrency: 4
-max_attempts: 2 # retries only what could plausibly differ
-pipeline:
-  concurrency: 16 # how wide post-processing runs
-  per_case: # once per case
-    - uses: admission # is this case even measurable?
-      with: {oracle_min_reward: 1.0, nop_max_reward: 0.0, trials: 2}
-  per_trial: # once per trial
-    - uses: harbor # first step runs the trial
-    - uses: redact
-      with: {keys: required, ips: {traj: true, logs: false}}
-    - uses: guard # keep only what is worth publishing
-      name: only-hard
-      with: {max_reward: 0.6, min_steps: 30}
-      on_violation: drop
-    - uses: archive
-      with: {format: tar}
-  per_experiment: # once, when the batch is done
-    - uses: dataset # one row per trial + a card
-    - uses: ship
-      with: {using: ship_hf, path: dataset, dest: my-org/rollout-libaom}
-"""
+LONG = (Path(__file__).parent / "files" / "annotated.yaml").read_text()
 
 
 def _load(tmp_path: Path, text: str, **files: str) -> Submission:

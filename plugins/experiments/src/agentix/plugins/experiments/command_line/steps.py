@@ -58,7 +58,7 @@ def _listing(found: list[InstalledStep]) -> list[str]:
             step.name,
             " ".join(step.scopes) or "-",
             step.plugin,
-            " ".join(row[0] + ("*" if row[2] == "required" else "") for row in option_rows(step.schema)) or "-",
+            " ".join(_marked(row[0], step) for row in option_rows(step.schema)) or "-",
         ]
         for step in found
     ]
@@ -68,6 +68,10 @@ def _listing(found: list[InstalledStep]) -> list[str]:
     for step, line in zip(found, lines[1:], strict=True):
         told += [line, textwrap.indent(short(step.broken or step.summary, 110), "    ")]
     return told
+
+
+def _marked(name: str, step: InstalledStep) -> str:
+    return f"{name}*" if name in step.schema.get("required", ()) else name
 
 
 def _details(step: InstalledStep) -> list[str]:
