@@ -45,6 +45,8 @@ def _models_in(config: type[BaseModel]) -> list[type[BaseModel]]:
 def _field_docstrings(config: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in reversed(config.__mro__):
+        if base.__module__.partition(".")[0] in ("builtins", "pydantic"):
+            continue  # nothing of a plugin's is there, and reading it takes long
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         except (OSError, TypeError, SyntaxError, ValueError):
