@@ -145,4 +145,4 @@ class TestHf(TransportContract):
         return HfTransport()
 
     def case(self) -> TransportCase:
-        return TransportCase(inputs={"dest": "org/name"})
+        return TransportCase(inputs={"dest": "org/name"}, tools=("hf",))
