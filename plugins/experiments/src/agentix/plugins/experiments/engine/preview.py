@@ -13,6 +13,8 @@ from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
+from agentix.plugins.experiments.steps import ResolvedStep
+from agentix.plugins.experiments.steps.transport_step import without_logins
 
 
 async def preview(request: RunRequest, parts: Parts, path: Path) -> int:
@@ -48,6 +50,9 @@ def _show(
         checks = ", ".join(step.label for step in parts.pipeline.per_case)
         cases = plural(len(manifest.cases), "case")
         output.line(f"gate: {cases} checked first ({checks}); what it rejects does not run")
+    for when, steps in (("after each trial", parts.pipeline.per_trial), ("at the end", parts.pipeline.per_experiment)):
+        if steps:
+            output.line(f"{when}: {', '.join(map(_step, steps))}")
     done: dict[str, FailureCode | None] = {}
     ended: dict[str, FailureCode | None] = {}
     if state is not None:
@@ -62,6 +67,14 @@ def _show(
     output.line(f"{path}: {plural(to_run, 'trial')} to run (dry run: nothing was run)")
     for line in lines:
         output.line(line)
+
+
+def _step(step: ResolvedStep) -> str:
+    if not step.ships:
+        return step.label
+    dest = without_logins(step.given.get("dest"))
+    what = "" if step.path is None else f"{step.path} "
+    return f"{step.label} ({what}with {step.plugin}{'' if dest is None else f', to {dest}'})"
 
 
 def _why_not(
