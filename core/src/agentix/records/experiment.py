@@ -90,6 +90,8 @@ class StepEnd(BaseModel):
     """Whether it failed and the file says that this is no more than a warning."""
     published: tuple[str, ...] = ()
     """Where in the run's directory it put what may leave this machine."""
+    withheld: int = 0
+    """How many trials were no part of what it shipped."""
     at: str = Field(default_factory=utc_now)
 
 

@@ -74,6 +74,17 @@ class ExperimentWriter(OpenRun):
         self._refuse_changes(changes, force=force)
         return changes
 
+    def go_on(self) -> ExperimentManifest:
+        """Work on a run as it is: what is known of it may be updated, and results are not added.
+
+        Raises:
+            RunError: It was never begun.
+        """
+        if self.earlier is None:
+            raise RunError(f"{self.layout.root}: the run was never begun, it has no manifest.json")
+        self._manifest = self.earlier
+        return self.earlier
+
     def begin(
         self, manifest: ExperimentManifest, plan: ResumePlan, *, n_concurrent: int = 1, mixed: Iterable[str] = ()
     ) -> None:
