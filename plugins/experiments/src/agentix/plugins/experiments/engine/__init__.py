@@ -2,5 +2,7 @@
 
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.engine.run import run_experiment
+from agentix.plugins.experiments.engine.ship import ship_run
+from agentix.plugins.experiments.engine.ship_request import ShipRequest
 
-__all__ = ["RunRequest", "run_experiment"]
+__all__ = ["RunRequest", "ShipRequest", "run_experiment", "ship_run"]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from agentix.api import Hooks, Scope
+from agentix.api import Hooks, Scope, StepContext
 from agentix.cli.api import ExperimentManifest, ExperimentWriter, StepEnd, log
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.documents import StepSpec
 from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.engine.publication import Publication
+from agentix.plugins.experiments.engine.published_steps import PublishedSteps, end_of, with_end
 from agentix.plugins.experiments.engine.units import run_context
 from agentix.plugins.experiments.progress import Board, Display
-from agentix.plugins.experiments.steps import ResolvedStep, StepResult, resolve_step, run_step
+from agentix.plugins.experiments.steps import ResolvedStep, StepResult, resolve_step
+from agentix.plugins.experiments.steps.templates import fill, variables
 
 REPORT = "report"
+_REPORTS = tuple(f"report.{suffix}" for suffix in ("csv", "html", "json", "md"))
+"""What reports are called of which the file does not say."""
 
 
 def closing_steps(parts: Parts) -> tuple[ResolvedStep, ...]:
@@ -32,6 +38,20 @@ def left_to_do(steps: Sequence[ResolvedStep], manifest: ExperimentManifest | Non
     return tuple(step for step in steps if (step.label, step.fingerprint()) not in done)
 
 
+def open_publication(parts: Parts, path: Path) -> Publication:
+    """What of a run may leave this machine; the reports at the top of its directory are a part of that.
+
+    Args:
+        parts: What the run is made of.
+        path: Its directory.
+    """
+    experiment = parts.submission.experiment.name
+    ctx = StepContext(scope=Scope.PER_EXPERIMENT, run_id=path.name, run_dir=path, work_dir=path, experiment=experiment)
+    given = [step.given.get("dest") for step in closing_steps(parts) if step.reports]
+    names = {fill(dest, variables(ctx)) for dest in given if isinstance(dest, str)}
+    return Publication(parts, run_dir=path, reports={*_REPORTS, *(name for name in names if name and "/" not in name)})
+
+
 class Closing:
     """Runs the steps of the whole run.
 
@@ -41,15 +61,29 @@ class Closing:
         board: Told what goes on.
         display: Shows it.
         hooks: Told about it.
+        publication: What of the run may leave this machine.
     """
 
-    def __init__(self, parts: Parts, *, writer: ExperimentWriter, board: Board, display: Display, hooks: Hooks) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        writer: ExperimentWriter,
+        board: Board,
+        display: Display,
+        hooks: Hooks,
+        publication: Publication,
+    ) -> None:
         self._parts = parts
         self._steps = closing_steps(parts)
         self._writer = writer
         self._board = board
         self._display = display
         self._hooks = hooks
+        self._publication = publication
+        self._published = PublishedSteps(
+            publication, parts=parts, run=writer, steps=self._steps, board=board, say=self._say
+        )
 
     async def run(self, runner: CommandRunner) -> str | None:
         """Run what is left of the steps, one after the other.
@@ -58,6 +92,39 @@ class Closing:
             Why the run did not complete, where a step says so.
         """
         todo = left_to_do(self._steps, self._writer.manifest)
+        if any(step.publishes for step in todo):
+            again = await self._published.out_of_date(runner)
+            todo = tuple(step for step in self._steps if step in todo or step in again)
+        return await self._run(todo, runner)
+
+    async def publish(self, runner: CommandRunner) -> str | None:
+        """Run every step that publishes once more, whatever has become of it before, and then the reports.
+
+        Returns:
+            Why the run did not complete, where a step says so.
+        """
+        again = tuple(step for step in self._steps if step.publishes)
+        labels = {step.label for step in again}
+        manifest = self._writer.manifest
+        others = tuple(end for end in manifest.ended if end.step not in labels)
+        self._writer.update(manifest.model_copy(update={"ended": others}))
+        why = await self._run(again, runner)
+        if why is not None:
+            return why
+        left = [step for step in left_to_do(self._steps, self._writer.manifest) if not step.reports]
+        incomplete = self._writer.manifest.incomplete if left or self._lacking else None
+        if incomplete is not None:
+            await self.report(runner, incomplete=incomplete)
+            return None
+        if self._writer.manifest.incomplete is not None:
+            self._writer.update(self._writer.manifest.model_copy(update={"incomplete": None}))
+        return await self._run(tuple(step for step in self._steps if step.reports), runner)
+
+    @property
+    def _lacking(self) -> bool:
+        return len(self._board.recorded) < self._writer.manifest.planned
+
+    async def _run(self, todo: Sequence[ResolvedStep], runner: CommandRunner) -> str | None:
         for number, step in enumerate(todo):
             result = await self._step(step, runner, incomplete=None)
             if result.stops:
@@ -84,7 +151,10 @@ class Closing:
     def _leave_out(self, steps: Sequence[ResolvedStep], *, after: ResolvedStep) -> None:
         for step in steps:
             if not step.reports:
-                self._keep(step, ok=True, message=f"left out after {after.label}")
+                end = StepEnd(
+                    step=step.label, fingerprint=step.fingerprint(), ok=True, message=f"left out after {after.label}"
+                )
+                self._writer.update(with_end(self._writer.manifest, end, self._steps))
 
     async def _step(self, step: ResolvedStep, runner: CommandRunner, *, incomplete: str | None) -> StepResult:
         self._board.doing = step.label
@@ -95,9 +165,12 @@ class Closing:
             run_dir=self._writer.layout.root,
             experiment=self._board.experiment,
             incomplete=incomplete,
+            secrets=self._publication.secrets,
             say=self._said(step),
         )
-        result = await run_step(step, ctx, runner=runner)
+        published = self._published
+        ran = await (published.run if step.publishes else published.run_other)(step, ctx, runner)
+        result = ran.result
         self._board.doing = ""
         bad = result.verdict != "passed"
         log.log(30 if bad else 20, "step %s: %s %s", step.label, result.verdict, result.message)
@@ -113,19 +186,16 @@ class Closing:
         ):
             log.warning("%s", note)
         if incomplete is None:
-            ok = result.reaction in ("go_on", "drop", "skip")
-            self._keep(step, ok=ok, message=result.message, warned=result.reaction == "warn")
+            end = end_of(step, ran)
+            self._writer.update(with_end(self._writer.manifest, end, self._steps))
         return result
 
     def _said(self, step: ResolvedStep) -> Callable[[str], None]:
         def say(text: str) -> None:
-            self._display.say(f"{step.label}: {text}")
-            log.info("step %s: %s", step.label, text)
+            self._say(f"{step.label}: {text}")
 
         return say
 
-    def _keep(self, step: ResolvedStep, *, ok: bool, message: str, warned: bool = False) -> None:
-        manifest = self._writer.manifest
-        end = StepEnd(step=step.label, fingerprint=step.fingerprint(), ok=ok, message=message[:2000], warned=warned)
-        others = tuple(old for old in manifest.ended if old.step != step.label)
-        self._writer.update(manifest.model_copy(update={"ended": (*others, end)}))
+    def _say(self, text: str) -> None:
+        self._display.say(text)
+        log.info("step %s", text)

@@ -13,7 +13,9 @@ from agentix.plugins.experiments.engine.checking import gate_setting
 from agentix.plugins.experiments.engine.closing import Closing, closing_steps, left_to_do
 from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.engine.publication import Publication
 from agentix.plugins.experiments.engine.request import RunRequest
+from agentix.plugins.experiments.engine.trial_steps import TrialSteps
 from agentix.plugins.experiments.engine.trials import Ended, Trials
 from agentix.plugins.experiments.engine.work import Executor
 from agentix.plugins.experiments.gate import GateResult, run_gate
@@ -33,6 +35,8 @@ class Outcome:
     began: bool = False
     """Whether there was anything to do."""
     resume_with: str = ""
+    rest: str = "finished"
+    """The state of the run where all was done."""
     notices: list[str] = field(default_factory=list)
 
 
@@ -46,6 +50,7 @@ class Flow:
         board: Counts.
         display: Shows.
         hooks: Told about everything.
+        publication: What of the run may leave this machine.
         width: How many trials run at once.
         outcome: Where to note how far it came.
         start_log: Begins the log, where that waits until there is something to do.
@@ -60,6 +65,7 @@ class Flow:
         board: Board,
         display: Display,
         hooks: Hooks,
+        publication: Publication,
         width: int,
         outcome: Outcome,
         start_log: Callable[[], None] | None = None,
@@ -70,6 +76,7 @@ class Flow:
         self._board = board
         self._display = display
         self._hooks = hooks
+        self._publication = publication
         self._width = width
         self._outcome = outcome
         self._start_log = start_log
@@ -210,6 +217,10 @@ class Flow:
             raise RunError(f"{self._writer.layout.root}: cannot be written: {error.strerror}") from error
         self._writer.begin(manifest, resume, n_concurrent=self._width, mixed=mixed)
         self._outcome.began = True
+        try:
+            self._publication.forget(trial.trial_id for trial in resume.run)
+        except OSError as error:
+            raise RunError(f"{self._writer.layout.root}: cannot be written: {error.strerror}") from error
 
     def _fill_board(self, plan: Plan, resume: ResumePlan) -> None:
         board = self._board
@@ -248,7 +259,14 @@ class Flow:
             board=self._board,
             display=self._display,
             hooks=self._hooks,
-            runner=runner,
+            steps=TrialSteps(
+                self._publication,
+                runner=runner,
+                layout=self._writer.layout,
+                run_id=self._board.run_id,
+                experiment=self._board.experiment,
+            ),
+            publication=self._publication,
             stop_after=self._request.stop_after,
             max_cost_usd=self._request.max_cost_usd,
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from agentix.api import AgentixError, Case, Dataset, SandboxProvider, UsageError, load
@@ -14,7 +16,8 @@ from agentix.plugins.experiments.engine.agents import Agents, untold
 from agentix.plugins.experiments.engine.models import Keys, llm_of
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.plan import AgentKind
-from agentix.plugins.experiments.steps import ResolvedPipeline, ResolvedStep, check_file, plugin_problem
+from agentix.plugins.experiments.publishing import learn
+from agentix.plugins.experiments.steps import Checked, ResolvedPipeline, ResolvedStep, check_file, plugin_problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,11 @@ def load_parts(request: RunRequest) -> Parts:
     checked.raise_problems(problems)
     if not native and submission.experiment.provider is not None:
         notices = (*notices, f"provider: {executor.plugin} brings its own sandboxes; what the file says is not used")
-    told = [*notices, *_untold(submission, kinds, native=native)]
+    told = [
+        *notices,
+        *_untold(submission, kinds, native=native),
+        *learn_secrets(checked, keys, request.provider_options),
+    ]
     return Parts(
         submission=submission,
         commands=commands,
@@ -93,6 +100,28 @@ def load_parts(request: RunRequest) -> Parts:
         keys=keys,
         datasets=Datasets(),
         notices=tuple(dict.fromkeys(told)),
+    )
+
+
+def learn_secrets(
+    checked: Checked, keys: Keys, provider_options: Mapping[str, object] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """Have everything that is known to be secret looked for, where something is published; says what is not."""
+    redact, experiment = checked.pipeline.redact, checked.submission.experiment
+    if redact is None:
+        return ()
+    named = redact.given.get("variables")
+    options: list[tuple[str, Any]] = [
+        (f"matrix.agents[{number}].options", agent.options) for number, agent in enumerate(experiment.matrix.agents)
+    ]
+    options += [(f"cases[{number}].options", case.options) for number, case in enumerate(experiment.cases)]
+    options += [] if experiment.provider is None else [("provider", experiment.provider.options)]
+    options.append(("--provider-opt", provider_options))
+    return learn(
+        keys.masks,
+        host_env=os.environ,
+        variables=[name for name in named if isinstance(name, str)] if isinstance(named, list | tuple) else (),
+        options=options,
     )
 
 

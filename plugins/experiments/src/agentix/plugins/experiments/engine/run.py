@@ -19,8 +19,9 @@ from agentix.cli.api import (
     raise_open_files,
     width_for,
 )
+from agentix.plugins.experiments.engine.closing import Closing, open_publication
 from agentix.plugins.experiments.engine.ending import judge, print_ending
-from agentix.plugins.experiments.engine.flow import Outcome
+from agentix.plugins.experiments.engine.flow import Flow, Outcome
 from agentix.plugins.experiments.engine.parts import Parts, load_parts
 from agentix.plugins.experiments.engine.preview import preview
 from agentix.plugins.experiments.engine.request import RunRequest
@@ -55,11 +56,11 @@ def _run(request: RunRequest, parts: Parts, path: Path, signals: SignalLatch) ->
     with (
         ExperimentWriter(path, seen=board.count) as writer,
         Guarded(make_display(output, quiet=request.quiet, plain=request.json or request.verbose)) as display,
-        ExitStack() as logging,
+        ExitStack() as kept,
     ):
 
         def start_log() -> None:
-            logging.enter_context(logging_to(writer.layout.log, verbose=request.verbose))
+            kept.enter_context(logging_to(writer.layout.log, verbose=request.verbose))
             log.info("%s: %s", path, parts.submission.path)
 
         # A run that is finished already is left as it is, its log too.
@@ -70,20 +71,35 @@ def _run(request: RunRequest, parts: Parts, path: Path, signals: SignalLatch) ->
             display.note(f"note: {notice}")
             log.info("note: %s", notice)
 
-        async def session() -> Outcome:
-            return await Session(
+        publication = kept.enter_context(open_publication(parts, path))
+        outcome = Outcome(resume_with=request.resume_with(board.run_id))
+
+        async def session() -> None:
+            closing = Closing(parts, writer=writer, board=board, display=display, hooks=hooks, publication=publication)
+            flow = Flow(
                 request,
                 parts,
                 writer=writer,
                 board=board,
                 display=display,
                 hooks=hooks,
-                signals=signals,
+                publication=publication,
                 width=allowed,
+                outcome=outcome,
                 start_log=start_log if finished else None,
+            )
+            await Session(
+                flow,
+                parts,
+                closing=closing,
+                outcome=outcome,
+                writer=writer,
+                board=board,
+                display=display,
+                signals=signals,
             ).run()
 
-        outcome = anyio.run(session)
+        anyio.run(session)
     ending = judge(request, path, outcome, board, elapsed_s=time.monotonic() - started)
     if outcome.began:
         for note in hooks.call("agentix_run_finished", summary=ending.summary.to_data()):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from typing import Protocol
 
 import anyio
 
-from agentix.api import AgentixError, Hooks, RunError, UsageError
+from agentix.api import AgentixError, RunError, UsageError
 from agentix.cli.api import ExperimentWriter, SignalLatch, close_provider, keep_progress, log, plural
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.closing import Closing
-from agentix.plugins.experiments.engine.flow import Flow, Outcome
+from agentix.plugins.experiments.engine.flow import Outcome
 from agentix.plugins.experiments.engine.parts import Parts
-from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.progress import Board, Display
 
 _PROGRESS_S = 1.0
@@ -22,47 +21,43 @@ _SHORT_GRACE_S = 3.0
 """What is left of the grace once a second signal came."""
 
 
+class Flows(Protocol):
+    """What a session does, in order."""
+
+    async def run(self, runner: CommandRunner, closing: Closing) -> str | None:
+        """Do it, and say why not everything was done."""
+        ...
+
+
 class Session:
     """Runs a flow, and what has to happen beside and after it.
 
     Args:
-        request: What was asked for.
+        flow: What it does.
         parts: What the run is made of.
+        closing: Runs the steps of the whole run.
+        outcome: Where the flow notes how far it came.
         writer: Holds the run's directory.
         board: Counts.
         display: Shows.
-        hooks: Told about everything.
         signals: Where SIGINT, SIGTERM and SIGHUP are heard.
-        width: How many trials run at once.
-        start_log: Begins the log, where that waits until there is something to do.
     """
 
     def __init__(
         self,
-        request: RunRequest,
+        flow: Flows,
         parts: Parts,
         *,
+        closing: Closing,
+        outcome: Outcome,
         writer: ExperimentWriter,
         board: Board,
         display: Display,
-        hooks: Hooks,
         signals: SignalLatch,
-        width: int,
-        start_log: Callable[[], None] | None = None,
     ) -> None:
-        self.outcome = Outcome(resume_with=request.resume_with(board.run_id))
-        self._flow = Flow(
-            request,
-            parts,
-            writer=writer,
-            board=board,
-            display=display,
-            hooks=hooks,
-            width=width,
-            outcome=self.outcome,
-            start_log=start_log,
-        )
-        self._closing = Closing(parts, writer=writer, board=board, display=display, hooks=hooks)
+        self.outcome = outcome
+        self._flow = flow
+        self._closing = closing
         self._parts = parts
         self._writer = writer
         self._board = board
@@ -101,7 +96,7 @@ class Session:
     def _end_state(self) -> str:
         if self.outcome.signal is not None:
             return "interrupted"
-        return "stopped" if self.outcome.stopped or self._error is not None else "finished"
+        return "stopped" if self.outcome.stopped or self._error is not None else self.outcome.rest
 
     async def _guarded(self, runner: CommandRunner) -> None:
         """Do everything; whichever way it ends, a run that has begun gets its report."""
@@ -143,10 +138,10 @@ class Session:
             if self.outcome.signal is None:
                 self.outcome.signal = number
                 running = plural(len(self._board.in_flight), "trial")
-                self._say(
-                    f"{name}: no new trials; ending {running} and cleaning up. Results so far are kept; "
-                    f"resume with: {self.outcome.resume_with}"
-                )
+                ending = f"no new trials; ending {running} and cleaning up. Results so far are kept"
+                if not self.outcome.planned:
+                    ending = "ending what runs, and cleaning up"
+                self._say(f"{name}: {ending}; resume with: {self.outcome.resume_with}")
                 self._work.cancel()
             else:
                 self._say(f"{name} again: the report has {_SHORT_GRACE_S:g} s, sandboxes are still deleted")

@@ -14,15 +14,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from agentix.api import Case, Event, Hooks, Preparer, Record, Rollout, RunError, Trial
 from agentix.cli.api import Breaker, ExperimentWriter, TrialQueue, log, reason
-from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.kept import kept_answer
 from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.engine.publication import Publication
 from agentix.plugins.experiments.engine.reactions import with_failure, with_step
-from agentix.plugins.experiments.engine.units import STEPS_DIR, trial_context
+from agentix.plugins.experiments.engine.trial_steps import TrialSteps
 from agentix.plugins.experiments.engine.work import Executor
 from agentix.plugins.experiments.plan import PlannedTrial
 from agentix.plugins.experiments.progress import Board, Display
-from agentix.plugins.experiments.steps import run_step
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class Trials:
         board: Counts.
         display: Shows.
         hooks: Told about it.
-        runner: Runs configured commands.
+        steps: Runs the steps after a trial.
+        publication: What of the run may leave this machine.
         stop_after: How many infrastructure failures of one cause in a row are too many; `None` for never.
         max_cost_usd: What the whole run may cost.
     """
@@ -57,7 +57,8 @@ class Trials:
         board: Board,
         display: Display,
         hooks: Hooks,
-        runner: CommandRunner,
+        steps: TrialSteps,
+        publication: Publication,
         stop_after: int | None,
         max_cost_usd: float | None,
     ) -> None:
@@ -69,7 +70,8 @@ class Trials:
         self._board = board
         self._display = display
         self._hooks = hooks
-        self._runner = runner
+        self._after = steps
+        self._publication = publication
         self._breaker = Breaker(stop_after)
         self._max_cost_usd = max_cost_usd
         self._queue: TrialQueue = TrialQueue(())
@@ -220,10 +222,8 @@ class Trials:
         with receive:
             async for ended in receive:
                 record = await self._steps(ended)
-                masks = self._parts.keys.masks
-                if masks and self._parts.pipeline.per_trial:
-                    steps = self._writer.layout.trial(record.trial_id) / STEPS_DIR
-                    await anyio.to_thread.run_sync(masks.clean_files, steps)
+                if self._parts.pipeline.per_trial:
+                    await self._after.clean(record.trial_id)
                 try:
                     await self._writer.finish(record)
                 except Exception as error:
@@ -238,24 +238,19 @@ class Trials:
                 self._tell(self._hooks.call("agentix_record_written", record=record.to_data()))
 
     async def _steps(self, ended: Ended) -> Record:
-        record, planned, layout = ended.record, ended.planned, self._writer.layout
+        record, made = ended.record, list[str]()
+        say = partial(log.info, "%s: %s", record.trial_id)
         for step in self._parts.pipeline.per_trial:
             self._board.move(record.trial_id, step.label)
             try:
-                ctx = trial_context(
-                    step,
-                    record,
-                    planned.case,
-                    run_id=self._board.run_id,
-                    run_dir=layout.root,
-                    trial_dir=layout.trial(record.trial_id),
-                    experiment=self._board.experiment,
-                    say=partial(log.info, "%s: %s", record.trial_id),
-                )
+                result = await self._after.run(step, record, ended.planned.case, made=made, say=say)
             except OSError as error:
                 return with_failure(record, step.label, f"its directory could not be made: {error}")
-            result = await run_step(step, ctx, runner=self._runner)
+            if result is None:
+                continue
             record = with_step(record, result)
+            if step.redacts and result.outcome is not None:
+                record = record.model_copy(update={"redaction": dict(result.outcome.redaction)})
             log.info("%s step %s: %s %s", record.trial_id, step.label, result.verdict, result.message)
             self._tell(
                 self._hooks.call(
@@ -269,6 +264,17 @@ class Trials:
             )
             if result.stops or result.dropped:
                 break
+        if record.dropped and self._publication.redact is not None:
+            record = await self._withdrawn(record)
+        return record
+
+    async def _withdrawn(self, record: Record) -> Record:
+        """Remove what was published of a trial that is dropped."""
+        try:
+            await anyio.to_thread.run_sync(self._publication.forget, [record.trial_id])
+        except OSError as error:
+            # Nothing of it is shipped before that was tried again.
+            return record.model_copy(update={"notes": (*record.notes, f"could not be withdrawn: {error.strerror}")})
         return record
 
     def _on_event(self, event: Event) -> None:

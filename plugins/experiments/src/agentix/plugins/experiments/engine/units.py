@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agentix.api import Case, Record, Scope, StepContext
+from agentix.api import Case, Record, Scope, Secrets, StepContext
 from agentix.plugins.experiments.steps import ResolvedStep
 
 STEPS_DIR = "steps"
@@ -15,12 +15,13 @@ STEPS_DIR = "steps"
 def trial_context(
     step: ResolvedStep,
     record: Record,
-    case: Case,
+    case: Case | None,
     *,
     run_id: str,
     run_dir: Path,
     trial_dir: Path,
     experiment: str,
+    secrets: Secrets,
     say: Callable[[str], None],
 ) -> StepContext:
     """A trial that has ended, for one step after it."""
@@ -35,6 +36,7 @@ def trial_context(
         subject=record.to_data(),
         case=case,
         trial_dir=trial_dir.absolute(),
+        secrets=secrets,
         say=say,
     )
 
@@ -47,6 +49,7 @@ def run_context(
     run_dir: Path,
     experiment: str,
     incomplete: str | None,
+    secrets: Secrets,
     say: Callable[[str], None],
 ) -> StepContext:
     """The whole run, for one step of it. A report may write beside the results."""
@@ -60,5 +63,6 @@ def run_context(
         experiment=experiment,
         subject=subject,
         incomplete=incomplete,
+        secrets=secrets,
         say=say,
     )

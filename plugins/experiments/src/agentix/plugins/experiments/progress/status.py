@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentix.api import AgentNumbers, Record, Run, RunNumbers
+from agentix.api import AgentNumbers, FailureCode, Record, Run, RunNumbers
 from agentix.cli.api import ExperimentManifest, Output, StepEnd, number, plural, read_owner, reason, seconds, table
 from agentix.plugins.experiments.progress.wording import where
 
@@ -32,6 +32,8 @@ class Status:
     """Per case: `done`, `of`, `dropped`, `failed`."""
     failures: tuple[Record, ...] = ()
     more_failures: int = 0
+    unredacted: int = 0
+    """Trials that could not be redacted when they ended; nothing of them is published before that was done."""
     planned: int = 0
     mixed: tuple[str, ...] = ()
     ended: tuple[StepEnd, ...] = ()
@@ -63,10 +65,10 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         of = sum(row.trials for row in experiment.matrix)
         cases = {label: Counter(of=of) for label in names if wanted(label) and label not in experiment.rejected}
     failures: list[Record] = []
-    more = 0
+    more = unredacted = 0
 
     def seen() -> Iterator[Record]:
-        nonlocal more
+        nonlocal more, unredacted
         for record in run:
             if not wanted(record.case):
                 continue
@@ -75,6 +77,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
             count["dropped"] += record.dropped
             agents = record.failure_code is not None and record.failure_code.is_agents
             count["failed"] += record.reward is None and not agents
+            unredacted += any(f.code is FailureCode.REDACT_FAILED for f in record.step_failures)
             if record.reward is None or record.step_failures:
                 if len(failures) < most:
                     failures.append(record)
@@ -94,6 +97,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         cases=cases,
         failures=tuple(failures),
         more_failures=more,
+        unredacted=unredacted,
         planned=numbers.total.n + numbers.total.unrun if manifest is None else manifest.planned,
         mixed=() if manifest is None else manifest.mixed,
         ended=() if experiment is None else experiment.ended,
@@ -128,7 +132,10 @@ def print_status(
     dropped = sum(count["dropped"] for count in status.cases.values())
     counted = sum(count["done"] for count in status.cases.values())
     of = sum(count["of"] for count in status.cases.values()) if case is not None else status.planned
-    output.line(f"{counted}/{of or counted} trials done" + (f" · {dropped} dropped" if dropped else ""))
+    parts = [f"{counted}/{of or counted} trials done"]
+    parts += [f"{dropped} dropped"] if dropped else []
+    parts += [f"{status.unredacted} could not be redacted"] if status.unredacted else []
+    output.line(" · ".join(parts))
     for change in status.mixed:
         output.line(f"mixed: {change}")
     if status.incomplete:
@@ -136,7 +143,7 @@ def print_status(
     for label, why in status.left_out.items():
         output.line(f"did not pass the gate: case {label}: {why}")
     for end in status.ended:
-        if not end.ok:
+        if not end.ok or end.withheld:
             output.line(f"step {end.step}: {end.message}")
     output.line()
     rows = [[label, *(str(count[key]) for key in _COUNTS)] for label, count in status.cases.items()]
@@ -204,6 +211,7 @@ def to_data(status: Status, *, pass_at: float | None = None, failures: bool = Fa
         "state": status.state,
         "planned": status.planned,
         "incomplete": status.incomplete,
+        "unredacted": status.unredacted,
         "left_out": dict(status.left_out),
         "mixed": list(status.mixed),
         "ended": [end.model_dump(mode="json") for end in status.ended],

@@ -11,7 +11,15 @@ from agentix.plugins.experiments.steps.resolving import (
     resolve_pipeline,
     resolve_step,
 )
-from agentix.plugins.experiments.steps.running import Reaction, StepResult, Verdict, concluded, exponential, run_step
+from agentix.plugins.experiments.steps.running import (
+    Reaction,
+    StepResult,
+    Verdict,
+    concluded,
+    exponential,
+    failed,
+    run_step,
+)
 
 __all__ = [
     "Checked",
@@ -29,6 +37,7 @@ __all__ = [
     "concluded",
     "digest",
     "exponential",
+    "failed",
     "file_hash",
     "file_hashes",
     "plugin_problem",

@@ -96,7 +96,7 @@ async def run_step(
                 ctx.say(f"{resolved.label}: {_cleaned(_first_line(error), ctx)}; again in {wait:g} s")
                 await anyio.sleep(wait)
                 continue
-            result = _failed(resolved, error, ctx)
+            result = failed(resolved, error, ctx)
         else:
             result = concluded(resolved, outcome)
         return replace(result, attempts=attempt, seconds=time.monotonic() - started)
@@ -143,7 +143,8 @@ def concluded(resolved: ResolvedStep, outcome: StepOutcome) -> StepResult:
     )
 
 
-def _failed(resolved: ResolvedStep, error: BaseException, ctx: StepContext) -> StepResult:
+def failed(resolved: ResolvedStep, error: BaseException, ctx: StepContext) -> StepResult:
+    """What it means by the file that a step, or what has to come before or after it, raised an error."""
     message = _cleaned(_message(error), ctx)
     detail = "try_later" if isinstance(error, TryLater) else "lost" if isinstance(error, CommandLost) else "raised"
     failure = _failure(

@@ -1,0 +1,209 @@
+"""What of a run may leave this machine, as its steps get to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import anyio.to_thread
+
+from agentix.api import EnvFailed, Record, RedactionRules, StepContext, UsageError
+from agentix.cli.api import ExperimentManifest, listed
+from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.publishing import (
+    NO_KEY,
+    STAGING,
+    Assembled,
+    Assembly,
+    Cleaner,
+    Restage,
+    Shipment,
+    Staging,
+    look_over,
+    look_up,
+    withheld_records,
+)
+from agentix.plugins.experiments.steps import ResolvedStep, StepResult
+from agentix.plugins.experiments.steps.templates import example, fill
+
+
+class Publication:
+    """Holds the staging tree of a run, from when it is first needed; use it as a context manager.
+
+    Args:
+        parts: What the run is made of.
+        run_dir: Its directory.
+        reports: Files at the top of it that are published too.
+    """
+
+    def __init__(self, parts: Parts, *, run_dir: Path, reports: Iterable[str] = ()) -> None:
+        self.failed: dict[str, str] = {}
+        """By trial, why it could not be redacted in this session."""
+        self.keys: dict[str, str] = {}
+        """By model, why its key is not known."""
+        self.redact: ResolvedStep | None = parts.pipeline.redact
+        self.secrets = parts.keys.masks
+        self.run_dir = run_dir.absolute()
+        self._parts = parts
+        self._reports = frozenset(reports)
+        self._open = ExitStack()
+        self._staging: Staging | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *of_error: object) -> None:
+        self._open.close()
+
+    @property
+    def staging(self) -> Staging:
+        """The tree.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        if self._staging is None:
+            self._staging = self._open.enter_context(Staging(self.run_dir, secrets=self.secrets))
+        return self._staging
+
+    @cached_property
+    def cleaner(self) -> Cleaner:
+        """Takes secrets out of records, and of files of the run as a whole."""
+        return Cleaner(self.secrets, rules=None if self.redact is None else _rules(self.redact))
+
+    @cached_property
+    def redacts_as(self) -> str:
+        """Fingerprint of the step that redacts."""
+        assert self.redact is not None
+        return self.redact.fingerprint()
+
+    def forget(self, trial_ids: Iterable[str]) -> None:
+        """Remove everything of trials, such as those that are run again."""
+        if self.redact is not None or (self.run_dir / STAGING).exists():
+            for trial_id in self.staging.known_trials.intersection(trial_ids):
+                self.staging.withdraw(trial_id)
+
+    def is_staged(self, trial_id: str) -> bool:
+        """Whether there are redacted files of a trial."""
+        return self.redact is not None and trial_id in self.staging.ledger.trials
+
+    async def why_no_key(self, llm_spec: str | None, *, detail: str | None = None) -> str | None:
+        """Why the key of a model is not known, so that it cannot be looked for in what its trials left.
+
+        Args:
+            llm_spec: Name of the model.
+            detail: The trial's failure detail; where the trial never had a key, none need be known.
+        """
+        if llm_spec is None or detail == NO_KEY:
+            return None
+        spec = self._parts.submission.llm_specs.get(llm_spec)
+        if spec is None:
+            return f"its key is not known: the file has no llm_spec {llm_spec}"
+        if self._parts.keys.known(spec) is None:
+            if llm_spec in self.keys:
+                return self.keys[llm_spec]
+            try:
+                await self._parts.keys.get(spec)
+            except EnvFailed as error:
+                hint = f" {error.hint}" if error.hint else ""
+                return self.keys.setdefault(llm_spec, f"its key is not known: {error.message}.{hint}")
+        self.keys.pop(llm_spec, None)
+        return None
+
+    async def assemble(
+        self, manifest: ExperimentManifest, restage: Restage, *, say: Callable[[str], None]
+    ) -> Assembled:
+        """Put the whole tree together.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+        for name in dict.fromkeys(row.llm_spec for row in manifest.matrix):
+            if (why := await self.why_no_key(name)) is not None and name is not None:
+                self.keys[name] = why
+        assembly = Assembly(
+            staging=self.staging,
+            cleaner=self.cleaner,
+            by=self.redacts_as,
+            restage=restage,
+            keys=self.keys,
+            failed=self.failed,
+            reports=self._reports,
+            width=self._parts.submission.experiment.pipeline.concurrency,
+            say=say,
+        )
+        return await assembly.run(manifest)
+
+    def of_trial(self, ctx: StepContext, record: Record) -> StepContext:
+        """A trial as a step sees it that publishes."""
+        return replace(
+            ctx,
+            run_dir=self.staging.root,
+            trial_dir=self.staging.trial(record.trial_id),
+            subject=self.cleaner.record(record).to_data(),
+        )
+
+    def of_run(self, ctx: StepContext) -> StepContext:
+        """The run as a step sees it that publishes."""
+        withheld = withheld_records(self.staging, self.cleaner, self.keys)
+        subject = self.cleaner.data({key: value for key, value in ctx.subject.items() if key != "sessions"})
+        return replace(ctx, run_dir=self.staging.root, subject=subject, withheld=withheld)
+
+    async def shipment(self, step: ResolvedStep, ctx: StepContext, *, default: str | None) -> Shipment:
+        """What a step ships, after a last look at exactly that.
+
+        Raises:
+            ShipRefused: There is nothing, or it holds a secret.
+        """
+        place = step.source(ctx)
+        found = await anyio.to_thread.run_sync(
+            lambda: look_up(self.staging.root, None if place is None else str(place), default=default)
+        )
+        await anyio.to_thread.run_sync(look_over, found.path, self.secrets)
+        return found
+
+    async def accept(
+        self, step: ResolvedStep, ctx: StepContext, result: StepResult, *, trial_id: str | None = None
+    ) -> tuple[str, ...]:
+        """Take what a step has published.
+
+        Returns:
+            The places.
+
+        Raises:
+            AgentixError: It cannot be taken.
+            OSError: The disk did not take it.
+        """
+        publish = {} if result.outcome is None or not result.outcome.ok else dict(result.outcome.publish)
+        if step.redacts and result.outcome is not None and result.verdict == "passed":
+            assert trial_id is not None
+            counts, by = result.outcome.redaction, self.redacts_as
+            await anyio.to_thread.run_sync(
+                lambda: self.staging.accept_redacted(trial_id, publish, work_dir=ctx.work_dir, by=by, counts=counts)
+            )
+            return ()
+        if not step.publishes:
+            if publish:
+                raise UsageError(
+                    f"it has published {listed(tuple(publish))}, and does not say that it publishes",
+                    hint="Only a step with `publishes = True` does, which sees redacted files only.",
+                )
+            return ()
+        if result.verdict != "passed" or (trial_id is not None and not publish):
+            return ()
+        return await anyio.to_thread.run_sync(
+            lambda: self.staging.accept(publish, work_dir=ctx.work_dir, trial_id=trial_id, step=step.key)
+        )
+
+
+def _rules(redact: ResolvedStep) -> RedactionRules | None:
+    """What the step that redacts takes out of results, where it says so, which holds for records too."""
+    if redact.step is None:
+        return None
+    inputs = redact.step.Inputs.model_validate(fill(redact.given, example(redact.scope)))
+    rules = getattr(inputs, "rules", None)
+    return rules if isinstance(rules, RedactionRules) else None

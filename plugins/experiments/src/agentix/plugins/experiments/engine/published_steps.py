@@ -1,0 +1,222 @@
+"""Steps of the whole run, with what they publish and ship."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from agentix.api import AgentixError, Record, RunError, ShipRefused, StepContext
+from agentix.cli.api import ExperimentManifest, Layout, StepEnd
+from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.engine.publication import Publication
+from agentix.plugins.experiments.engine.trial_steps import TrialSteps
+from agentix.plugins.experiments.progress import Board
+from agentix.plugins.experiments.publishing import Assembled, Shipment, Withheld, nearest
+from agentix.plugins.experiments.steps import ResolvedStep, StepResult, failed, run_step
+
+
+class HasManifest(Protocol):
+    """A run whose manifest is known."""
+
+    @property
+    def layout(self) -> Layout:
+        """Where its files are."""
+        ...
+
+    @property
+    def manifest(self) -> ExperimentManifest:
+        """What it is, and how its steps have ended."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a step of the whole run has ended."""
+
+    result: StepResult
+    published: tuple[str, ...] = ()
+    """The places of what it has published."""
+    withheld: int = 0
+    """How many trials were no part of what it shipped."""
+
+
+class PublishedSteps:
+    """Runs steps that see the whole staging tree, which is put together before each of them.
+
+    Args:
+        publication: What of the run may leave this machine.
+        parts: What the run is made of.
+        run: Has the manifest.
+        steps: All steps of the whole run.
+        board: Told what goes on.
+        say: Tells the user.
+    """
+
+    def __init__(
+        self,
+        publication: Publication,
+        *,
+        parts: Parts,
+        run: HasManifest,
+        steps: Sequence[ResolvedStep],
+        board: Board,
+        say: Callable[[str], None],
+    ) -> None:
+        self.assembled: Assembled | None = None
+        """What the tree holds; `None` where something may have changed since it was put together."""
+        self._publication = publication
+        self._parts = parts
+        self._run = run
+        self._steps = steps
+        self._board = board
+        self._say = say
+        self._told = ""
+
+    async def out_of_date(self, runner: CommandRunner) -> tuple[ResolvedStep, ...]:
+        """The steps of which what they published was made of something else than what is published now.
+
+        Raises:
+            RunError: The disk did not take what is published.
+        """
+        staging = self._publication.staging
+        ends = self._ends()
+        # Putting the tree together removes what is not whole.
+        broken = [name for name, end in ends.items() if not all(map(staging.is_whole, end.published))]
+        try:
+            found = await self._assemble(runner)
+        except OSError as error:
+            root = self._run.layout.root
+            raise RunError(f"{root}: what is published cannot be written: {error.strerror or error}") from error
+        return tuple(s for s in self._steps if s.publishes and (found.changed or _name(s) in broken))
+
+    async def run(self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner) -> Ran:
+        """Run a step that publishes."""
+        publication, withheld = self._publication, Withheld()
+        try:
+            found = await self.whole(runner)
+            ctx = publication.of_run(ctx)
+            if step.ships:
+                withheld = found.withheld
+                self._tell(withheld)
+                ctx = replace(ctx, path=(await self.shipment(step, ctx, found)).path)
+        except (AgentixError, OSError) as error:
+            return Ran(failed(step, error, ctx))
+        self.assembled = None
+        result = await run_step(step, ctx, runner=runner)
+        try:
+            places = await publication.accept(step, ctx, result)
+        except (AgentixError, OSError) as error:
+            return Ran(failed(step, error, ctx))
+        if withheld:
+            result = replace(result, message="; ".join(filter(None, (withheld.line, result.message))))
+        return Ran(result, places, withheld.count)
+
+    async def run_other(self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner) -> Ran:
+        """Run a step that does not publish."""
+        result = await run_step(step, ctx, runner=runner)
+        self.assembled = None
+        try:
+            await self._publication.accept(step, ctx, result)
+        except AgentixError as error:
+            return Ran(failed(step, error, ctx))
+        return Ran(result)
+
+    async def shipment(self, step: ResolvedStep, ctx: StepContext, found: Assembled) -> Shipment:
+        """What a step ships, after a last look at exactly that.
+
+        Raises:
+            ShipRefused: There is nothing, or it holds a secret.
+        """
+        if not found.published:
+            why = found.withheld.line if found.withheld else "no trial has ended"
+            raise ShipRefused("; ".join([f"there is nothing to ship: {why}", *found.withheld.reasons()]))
+        return await self._publication.shipment(step, ctx, default=self._default(step))
+
+    def _default(self, step: ResolvedStep) -> str | None:
+        """What the nearest step before it that has published anything has.
+
+        Raises:
+            ShipRefused: That step has come to no good end, so that it is not known what it would have published.
+        """
+        ends = self._ends()
+        for earlier in reversed(self._steps[: self._steps.index(step)]):
+            if not earlier.publishes or earlier.ships:
+                continue
+            end = ends.get(_name(earlier))
+            if end is None or not end.ok:
+                why = "has not run" if end is None else f"has failed: {end.message}"
+                raise ShipRefused(
+                    f"{earlier.label}, whose result would be shipped, {why}",
+                    hint="Name a `path` to ship something else.",
+                )
+            if end.published:
+                return nearest(end.published)
+        return None
+
+    def _ends(self) -> dict[tuple[str, str], StepEnd]:
+        return {(end.step, end.fingerprint): end for end in self._run.manifest.ended}
+
+    def _tell(self, withheld: Withheld) -> None:
+        """Say once what is withheld, and why."""
+        lines = [withheld.line, *withheld.reasons()] if withheld else []
+        if lines and self._told != (told := "\n".join(lines)):
+            self._told = told
+            for line in lines:
+                self._say(line)
+
+    async def whole(self, runner: CommandRunner) -> Assembled:
+        """The tree, put together where it may not be what it should.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+        return self.assembled or await self._assemble(runner)
+
+    async def _assemble(self, runner: CommandRunner) -> Assembled:
+        publication, doing = self._publication, self._board.doing
+        trials = TrialSteps(
+            publication,
+            runner=runner,
+            layout=self._run.layout,
+            run_id=self._board.run_id,
+            experiment=self._board.experiment,
+        )
+        steps, manifest = self._parts.pipeline.per_trial, self._run.manifest
+
+        async def restage(record: Record) -> str | None:
+            return await trials.restage(steps, record, manifest)
+
+        self._board.doing = f"{doing} (staging)".lstrip()
+        try:
+            self.assembled = await publication.assemble(manifest, restage, say=self._say)
+        finally:
+            self._board.doing = doing
+        return self.assembled
+
+
+def _name(step: ResolvedStep) -> tuple[str, str]:
+    """What the manifest knows a step by."""
+    return step.label, step.fingerprint()
+
+
+def end_of(step: ResolvedStep, ran: Ran) -> StepEnd:
+    """How a step has ended, as the manifest keeps it."""
+    result = ran.result
+    return StepEnd(
+        step=step.label,
+        fingerprint=step.fingerprint(),
+        ok=result.reaction in ("go_on", "drop", "skip"),
+        message=result.message[:2000],
+        warned=result.reaction == "warn",
+        published=ran.published,
+        withheld=ran.withheld,
+    )
+
+
+def with_end(manifest: ExperimentManifest, end: StepEnd, steps: Sequence[ResolvedStep]) -> ExperimentManifest:
+    """The manifest with one more ending; several steps may have one label."""
+    present = {_name(step) for step in steps} - {(end.step, end.fingerprint)}
+    others = tuple(o for o in manifest.ended if o.step != end.step or (o.step, o.fingerprint) in present)
+    return manifest.model_copy(update={"ended": (*others, end)})

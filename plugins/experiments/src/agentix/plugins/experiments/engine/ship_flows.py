@@ -1,0 +1,143 @@
+"""What `agentix ship` does, and what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentix.api import AgentixError, StepContext
+from agentix.cli.api import ExperimentManifest, ExperimentWriter, Layout
+from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.engine.closing import Closing, closing_steps
+from agentix.plugins.experiments.engine.flow import Outcome
+from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.engine.publication import Publication
+from agentix.plugins.experiments.engine.published_steps import PublishedSteps, end_of, with_end
+from agentix.plugins.experiments.engine.units import run_context
+from agentix.plugins.experiments.progress import Board
+from agentix.plugins.experiments.steps import ResolvedStep
+from agentix.plugins.experiments.steps.transport_step import size, without_logins
+
+
+class Shipping:
+    """Runs the steps of the whole run that publish, and the reports.
+
+    Args:
+        outcome: Where it notes in which state the run is then.
+        writer: Has the manifest.
+    """
+
+    def __init__(self, outcome: Outcome, writer: ExperimentWriter) -> None:
+        self._outcome = outcome
+        self._writer = writer
+
+    async def run(self, runner: CommandRunner, closing: Closing) -> str | None:
+        """Do it, and say why not everything was done."""
+        why = await closing.publish(runner)
+        if self._writer.manifest.incomplete is not None:
+            self._outcome.rest = "stopped"
+        return why
+
+
+class Preview:
+    """Makes everything that would be shipped, and tells what that is; nothing is sent, and no ending is kept.
+
+    Args:
+        parts: What the run is made of.
+        publication: What of it may leave this machine.
+        layout: Of its directory.
+        manifest: As it is.
+        board: Told what goes on.
+        say: Tells the user.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        publication: Publication,
+        *,
+        layout: Layout,
+        manifest: ExperimentManifest,
+        board: Board,
+        say: Callable[[str], None],
+    ) -> None:
+        self.layout = layout
+        self.manifest = manifest
+        """With how the steps have ended that make what is shipped."""
+        self.shown: list[dict[str, Any]] = []
+        """What would go, for programs."""
+        self.withheld: dict[str, int] = {}
+        self._publication = publication
+        self._board = board
+        self._say = say
+        self._all = closing_steps(parts)
+        self._steps = PublishedSteps(publication, parts=parts, run=self, steps=self._all, board=board, say=say)
+
+    async def run(self, runner: CommandRunner, closing: Closing) -> str | None:
+        """Do it, and say why not everything could be told."""
+        for step in self._all:
+            if not step.publishes:
+                continue
+            self._board.doing = step.label
+            why = await (self._show(step, runner) if step.ships else self._make(step, runner))
+            if why is not None:
+                why = f"{step.label}: {why}"
+                self._say(why)
+                return why
+        return None
+
+    async def _make(self, step: ResolvedStep, runner: CommandRunner) -> str | None:
+        end = end_of(step, await self._steps.run(step, self._context(step), runner))
+        self.manifest = with_end(self.manifest, end, self._all)
+        return None if end.ok or end.warned else end.message
+
+    async def _show(self, step: ResolvedStep, runner: CommandRunner) -> str | None:
+        publication, ctx = self._publication, self._context(step)
+        try:
+            found = await self._steps.whole(runner)
+            self.withheld = {"dropped": found.withheld.dropped, "unredacted": len(found.withheld.unredacted)}
+            ctx = publication.of_run(ctx)
+            shipment = await self._steps.shipment(step, ctx, found)
+        except AgentixError as error:
+            return str(error)
+        except OSError as error:
+            return f"{error.filename}: {error.strerror}"
+        place = str(shipment.path.relative_to(publication.staging.root))
+        dest = _destination(step, ctx)
+        self.shown.append(
+            {
+                "step": step.label,
+                "with": step.plugin,
+                "path": place,
+                "files": shipment.files,
+                "bytes": shipment.bytes,
+                "destination": dest,
+                "trials": found.published,
+            }
+        )
+        what = "everything" if place == "." else place
+        files = f"{shipment.files} {'file' if shipment.files == 1 else 'files'}"
+        to = f" to {dest}" if dest else ""
+        self._say(f"{step.label}: would ship {what} ({files}, {size(shipment.bytes)}) with {step.plugin}{to}")
+        if found.withheld:
+            self._say(found.withheld.line)
+        return None
+
+    def _context(self, step: ResolvedStep) -> StepContext:
+        return run_context(
+            step,
+            self.manifest.model_dump(mode="json"),
+            run_id=self._board.run_id,
+            run_dir=self.layout.root,
+            experiment=self._board.experiment,
+            incomplete=None,
+            secrets=self._publication.secrets,
+            say=self._say,
+        )
+
+
+def _destination(step: ResolvedStep, ctx: StepContext) -> str | None:
+    """Where it goes, where that is said by an input `dest`, as it is by convention."""
+    inputs = step.inputs(ctx)
+    found = inputs.get("dest") if isinstance(inputs, dict) else getattr(inputs, "dest", None)
+    return ctx.secrets.text(without_logins(found)) if isinstance(found, str) else None

@@ -1,0 +1,223 @@
+"""Putting the staging tree together: every trial that may be published, and nothing that may not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+
+from agentix.api import FailureCode, Record, load_run
+from agentix.cli.api import ExperimentManifest
+from agentix.plugins.experiments.publishing.cleaning import Cleaner
+from agentix.plugins.experiments.publishing.places import OWN, TRIALS
+from agentix.plugins.experiments.publishing.staging import Staging
+from agentix.plugins.experiments.publishing.trees import remove
+from agentix.plugins.experiments.publishing.withheld import Withheld, why_not
+
+_AT_ONCE = 500
+"""Trials that are looked at before others get their turn."""
+_MANIFEST, _RESULTS, _FILE = "manifest.json", "results.jsonl", "experiment.yaml"
+
+Restage = Callable[[Record], Awaitable[str | None]]
+"""Redacts a trial and makes what its steps publish; says why that failed."""
+
+
+@dataclass
+class Assembled:
+    """What the tree holds."""
+
+    published: int = 0
+    """Trials."""
+    withheld: Withheld = field(default_factory=Withheld)
+    changed: bool = False
+    """Whether other trials are in it than before, or others of their files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembly:
+    """How the tree is put together.
+
+    Args:
+        staging: The tree.
+        cleaner: Takes secrets out of records and of files of the run as a whole.
+        by: Fingerprint of the step that redacts trials.
+        restage: Redacts a trial that is missing or out of date.
+        keys: By model, why its key is not known, so that its trials cannot be redacted.
+        failed: By trial, why it could not be redacted in this session; such a one is not tried again.
+        reports: Files at the top of the run's directory that are published too, where they are there.
+        width: How many are redacted at once.
+        say: Told what takes time.
+    """
+
+    staging: Staging
+    cleaner: Cleaner
+    by: str
+    restage: Restage
+    keys: Mapping[str, str]
+    failed: dict[str, str]
+    reports: frozenset[str]
+    width: int
+    say: Callable[[str], None]
+
+    async def run(self, manifest: ExperimentManifest) -> Assembled:
+        """Put it together.
+
+        Raises:
+            OSError: The disk did not take it; what there is of the tree is not to be shipped.
+        """
+        found = Assembled()
+        await self._redact(found)
+        wanted: set[str] = set()
+        new = self.staging.room / uuid4().hex
+        await _in_turns(self._write_records(new, found, wanted))
+        steps = (
+            lambda: self._drop_others(wanted, found),
+            lambda: new.replace(self.staging.root / _RESULTS),
+            lambda: self._write_run(manifest),
+            self._place,
+        )
+        for step in steps:
+            await anyio.to_thread.run_sync(step)
+        return found
+
+    async def _redact(self, found: Assembled) -> None:
+        """Redact what is missing or out of date."""
+        waiting: list[Record] = []
+        await _in_turns(self._outdated(waiting))
+        if not waiting:
+            return
+        found.changed = True
+        if len(waiting) > 1:
+            self.say(f"redacting {len(waiting)} trials")
+        records = iter(waiting)
+
+        async def work() -> None:
+            for record in records:
+                why = await self.restage(record)
+                if why is not None:
+                    self.failed[record.trial_id] = why
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(self.width, len(waiting))):
+                tasks.start_soon(work, name="agentix.redact")
+
+    def _outdated(self, waiting: list[Record]) -> Iterator[None]:
+        staging = self.staging
+        for record in load_run(staging.run_dir):
+            yield
+            if record.dropped or why_not(record, keys=self.keys, failed=self.failed) is not None:
+                continue
+            places = staging.places_of_trial(record.trial_id)
+            if not staging.is_fresh(record.trial_id, by=self.by) or not all(map(staging.is_whole, places)):
+                waiting.append(record)
+
+    def _write_records(self, target: Path, found: Assembled, wanted: set[str]) -> Iterator[None]:
+        with target.open("wb") as file:
+            for record in load_run(self.staging.run_dir):
+                yield
+                if record.dropped:
+                    found.withheld.dropped += 1
+                elif (why := why_not(record, keys=self.keys, failed=self.failed)) is not None:
+                    found.withheld.unredacted[record.trial_id] = why
+                else:
+                    counts = self.staging.counts(record.trial_id)
+                    file.write(self.cleaner.record(_redacted(record, counts)).to_line())
+                    wanted.add(record.trial_id)
+        found.published = len(wanted)
+
+    def _drop_others(self, wanted: set[str], found: Assembled) -> None:
+        """Remove what there is of trials that are not published."""
+        staging = self.staging
+        home = staging.root / TRIALS
+        if home.is_symlink() or not home.is_dir():
+            remove(home, trash=staging.room)
+            home.mkdir()
+        there = {entry.name for entry in os.scandir(home)}
+        for name in (there | staging.known_trials) - wanted:
+            found.changed = True
+            staging.withdraw(name)
+
+    def _write_run(self, manifest: ExperimentManifest) -> None:
+        """Write what there is of the run as a whole."""
+        staging = self.staging
+        data = self.cleaner.data(manifest.model_dump(mode="json", exclude={"sessions"}))
+        new = staging.room / uuid4().hex
+        new.write_bytes(ExperimentManifest.model_validate(data).to_bytes())
+        new.replace(staging.root / _MANIFEST)
+        tops = {PurePosixPath(place).parts[0] for place in staging.ledger.places}
+        reports = {name for name in self.reports - OWN - tops if _is_plain(staging.run_dir / name)}
+        for name in (_FILE, *sorted(reports)):
+            if (why := self.cleaner.file(staging.run_dir / name, new)) is not None:
+                self.say(f"{name} is not published: {why}")
+                remove(staging.root / name, trash=staging.room)
+            else:
+                new.replace(staging.root / name)
+        kept = {_MANIFEST, _RESULTS, _FILE, TRIALS, *reports, *tops}
+        for entry in os.scandir(staging.root):
+            if entry.name not in kept or (entry.is_symlink() and entry.name not in tops):
+                remove(Path(entry.path), trash=staging.room)
+
+    def _place(self) -> None:
+        """Have everything that was published besides in the tree, whole, and nothing else beside it."""
+        staging = self.staging
+        for place in [place for place in staging.ledger.places if not staging.is_whole(place)]:
+            staging.take(place)
+        places = set(staging.ledger.places)
+        tops = {PurePosixPath(place).parts[0] for place in places}
+        above = {str(parent) for place in places for parent in PurePosixPath(place).parents}
+        for top in tops:
+            self._sweep(top, places, above)
+        for place in places:
+            staging.ensure_linked(place)
+
+    def _sweep(self, here: str, places: set[str], above: set[str]) -> None:
+        path = self.staging.root / here
+        if here in places or not (path.is_symlink() or path.exists()):
+            return
+        if here not in above or path.is_symlink() or not path.is_dir():
+            remove(path, trash=self.staging.room)
+            return
+        for entry in list(os.scandir(path)):
+            self._sweep(f"{here}/{entry.name}", places, above)
+
+
+async def _in_turns(work: Iterator[None]) -> None:
+    """Do something long in a thread, piece by piece, so that it can be cancelled in between."""
+
+    def some() -> bool:
+        return sum(1 for _ in islice(work, _AT_ONCE)) == _AT_ONCE
+
+    while await anyio.to_thread.run_sync(some):
+        pass
+
+
+def _redacted(record: Record, counts: dict[str, int]) -> Record:
+    """The record of a trial as it was redacted last, which may have been after its line was written."""
+    failures = tuple(f for f in record.step_failures if f.code is not FailureCode.REDACT_FAILED)
+    if counts == record.redaction and failures == record.step_failures:
+        return record
+    return record.model_copy(update={"redaction": counts, "step_failures": failures})
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def withheld_records(
+    staging: Staging, cleaner: Cleaner, keys: Mapping[str, str]
+) -> Callable[[], Iterable[Mapping[str, Any]]]:
+    """The redacted records of dropped trials, read whenever they are asked for."""
+
+    def read() -> Iterator[Mapping[str, Any]]:
+        for record in load_run(staging.run_dir):
+            if record.dropped and why_not(record, keys=keys, failed={}) is None:
+                yield cleaner.record(record).to_data()
+
+    return read

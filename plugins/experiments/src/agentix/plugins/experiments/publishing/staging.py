@@ -1,0 +1,242 @@
+"""The staging tree of a run: what may leave this machine, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Self
+
+from agentix.api import Secrets
+from agentix.cli.api import TRIAL_FILE
+from agentix.plugins.experiments.publishing.ledger import Ledger, Staged, digest, of_step, of_trial
+from agentix.plugins.experiments.publishing.places import TRIALS, NotPublished, check_publish, trial_place
+from agentix.plugins.experiments.publishing.trees import clear, is_linked, link, put, remove, stamp_of
+
+STAGING = ".staging"
+BESIDE = ".publishing"
+"""In the run's directory too: what the tree is made from, and is no part of it."""
+
+
+class Staging:
+    """Takes what steps publish, and takes it back.
+
+    Use it as a context manager, by the process that holds the run's lock. Its methods block, and may be called from
+    several threads, though not for one trial at once.
+
+    Args:
+        run_dir: The run's directory.
+        secrets: What is known of secrets, which may become more.
+    """
+
+    def __init__(self, run_dir: Path, *, secrets: Secrets) -> None:
+        self.run_dir = run_dir
+        self.root = run_dir / STAGING
+        self.room = run_dir / BESIDE
+        """For what is not whole yet, or is no more."""
+        self.ledger = Ledger(self.room / "ledger.jsonl")
+        self._secrets = secrets
+        self._lock = threading.Lock()
+        self._digests: dict[str, str] = {}
+        self._current: tuple[frozenset[str], int] = (frozenset(), -1)
+        self._covering: dict[int, bool] = {}
+
+    def __enter__(self) -> Self:
+        for directory in (self.root, self.root / TRIALS, self.room):
+            if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+                directory.unlink()
+            directory.mkdir(exist_ok=True)
+        for left in self.room.iterdir():
+            if left != self.ledger.path:
+                clear(left)
+        self.ledger.__enter__()
+        return self
+
+    def __exit__(self, *of_error: object) -> None:
+        self.ledger.__exit__(*of_error)
+
+    def trial(self, trial_id: str) -> Path:
+        """Where the redacted files of a trial are."""
+        return self.root / trial_place(trial_id)
+
+    def accept_redacted(
+        self,
+        trial_id: str,
+        publish: Mapping[str, Path],
+        *,
+        work_dir: Path,
+        by: str,
+        counts: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Take what a step has redacted of a trial, in place of everything that there is of it.
+
+        Args:
+            trial_id: The trial.
+            publish: As in the outcome of the step.
+            work_dir: The step's.
+            by: Fingerprint of the step.
+            counts: How often each kind of secret was taken out.
+
+        Raises:
+            NotPublished: It cannot be taken; of the trial nothing is there then.
+            OSError: The disk did not take it.
+        """
+        self.withdraw(trial_id)
+        check_publish(publish, work_dir, trial_id=trial_id)
+        source = publish[trial_place(trial_id)]
+        if not source.is_dir():
+            raise NotPublished(f"{source}: is no directory")
+        mark, made_of = self._mark(), self._source(trial_id)
+        tree = stamp_of(source)
+        put(source, self.trial(trial_id), trash=self.room)
+        _remove_empty_above(source, until=work_dir)
+        staged = Staged(source=made_of, tree=tree, by=by, mark=mark, counts=tuple(counts.items()))
+        self.ledger.stage(trial_id, staged)
+
+    def accept(
+        self, publish: Mapping[str, Path], *, work_dir: Path, trial_id: str | None = None, step: str | None = None
+    ) -> tuple[str, ...]:
+        """Take what a step publishes besides, for a trial or for the whole run.
+
+        What a step of the whole run had published before and does not any more is gone.
+
+        Returns:
+            The places.
+
+        Raises:
+            NotPublished: It cannot be taken.
+            OSError: The disk did not take it; each place has what it had or the new one.
+        """
+        check_publish(publish, work_dir)
+        owner = of_trial(trial_id) if trial_id is not None else of_step(step or "")
+        trees = {place: stamp_of(source) for place, source in publish.items()}
+        with self._lock:
+            for place in publish:
+                self._check_free(place, owner)
+            self.ledger.begin(publish, owner)
+        mark = self._mark()
+        for place, source in publish.items():
+            put(source, self.run_dir / place, trash=self.room)
+            _remove_empty_above(source, until=work_dir)
+            self.ledger.put(place, tree=trees[place], mark=mark)
+            self.ensure_linked(place)
+        if trial_id is None:
+            for place in self.ledger.owned(owner) - set(publish):
+                self.take(place)
+        return tuple(publish)
+
+    def _check_free(self, place: str, owner: str) -> None:
+        path = PurePosixPath(place)
+        mine = self.ledger.owned(owner)
+        for parent in path.parents:
+            if str(parent) in self.ledger.places and str(parent) not in mine:
+                raise NotPublished(f"{place}: {parent} was published by {self.ledger.places[str(parent)].owner}")
+        placed = self.ledger.places.get(place)
+        if placed is not None:
+            if placed.owner != owner:
+                raise NotPublished(f"{place}: was published by {placed.owner} already")
+            return
+        there = self.run_dir / place
+        if there.is_symlink() or (there.exists() and not (there.is_dir() and not any(there.iterdir()))):
+            # Nobody vouches for it: it is the rest of an interrupted step, or what somebody else put there.
+            if any(other.startswith(f"{place}/") for other in self.ledger.places):
+                raise NotPublished(f"{place}: there is something below it that other steps have published")
+            if len(path.parts) == 1 and not there.is_dir():
+                raise NotPublished(f"{place}: there is such a file already, and no step has published it")
+
+    def withdraw(self, trial_id: str) -> None:
+        """Remove everything of a trial."""
+        for place in self.ledger.owned(of_trial(trial_id)):
+            self.take(place)
+        remove(self.trial(trial_id), trash=self.room)
+        self.ledger.unstage(trial_id)
+
+    def withdraw_step(self, label: str) -> None:
+        """Remove everything that a step of the whole run has published."""
+        for place in self.ledger.owned(of_step(label)):
+            self.take(place)
+
+    def take(self, place: str) -> None:
+        """Remove something published."""
+        for home in (self.root, self.run_dir):
+            remove(home / place, trash=self.room)
+            _remove_empty_above(home / place, until=home)
+        self.ledger.take(place)
+
+    @property
+    def known_trials(self) -> frozenset[str]:
+        """The trials of which there is anything."""
+        return frozenset(self.ledger.trials) | self.ledger.trials_with_places()
+
+    def places_of_trial(self, trial_id: str) -> frozenset[str]:
+        """What the steps of a trial have published besides its files."""
+        return self.ledger.owned(of_trial(trial_id))
+
+    def places_of_step(self, label: str) -> frozenset[str]:
+        """What a step of the whole run has published."""
+        return self.ledger.owned(of_step(label))
+
+    def counts(self, trial_id: str) -> dict[str, int]:
+        """How often each kind of secret was taken out of the redacted files of a trial."""
+        staged = self.ledger.trials.get(trial_id)
+        return {} if staged is None else dict(staged.counts)
+
+    def is_fresh(self, trial_id: str, *, by: str) -> bool:
+        """Whether the redacted files of a trial are what the trial, the step and what is known of secrets make them."""
+        staged = self.ledger.trials.get(trial_id)
+        if staged is None or staged.by != by or not self._covers(staged.mark):
+            return False
+        try:
+            return staged.source == self._source(trial_id) and staged.tree == stamp_of(self.trial(trial_id))
+        except (OSError, NotPublished):
+            return False
+
+    def is_whole(self, place: str) -> bool:
+        """Whether something published is as it was when it was published, and nothing more is known of secrets."""
+        placed = self.ledger.places.get(place)
+        if placed is None or not placed.tree or not self._covers(placed.mark):
+            return False
+        try:
+            return placed.tree == stamp_of(self.run_dir / place)
+        except (OSError, NotPublished):
+            return False
+
+    def ensure_linked(self, place: str) -> None:
+        """Have something published in the tree as it is in the run's directory."""
+        for parent in reversed(PurePosixPath(place).parents[:-1]):
+            if (self.root / parent).is_symlink():
+                (self.root / parent).unlink()
+        if not is_linked(self.run_dir / place, self.root / place):
+            link(self.run_dir / place, self.root / place, room=self.room)
+
+    def _source(self, trial_id: str) -> tuple[int, ...]:
+        about = os.lstat(self.run_dir / trial_place(trial_id) / TRIAL_FILE)
+        return about.st_size, about.st_mtime_ns, about.st_ino
+
+    def _mark(self) -> int:
+        values = self._secrets.values
+        if self._current[1] < 0 or self._current[0] != values:
+            with self._lock:
+                for value in values - self._digests.keys():
+                    self._digests[value] = digest(value, salt=self.ledger.salt)
+                known = frozenset(self._digests[value] for value in values)
+                self._current = (values, self.ledger.mark(known))
+                self._covering = {number: known <= mark for number, mark in enumerate(self.ledger.marks)}
+        return self._current[1]
+
+    def _covers(self, mark: int) -> bool:
+        self._mark()
+        return self._covering.get(mark, False)
+
+
+def _remove_empty_above(path: Path, *, until: Path) -> None:
+    """Remove the directories that something was in, as far as nothing else is."""
+    for parent in path.parents:
+        if parent == until or not parent.is_relative_to(until):
+            return
+        try:
+            parent.rmdir()
+        except OSError:
+            return
