@@ -43,7 +43,7 @@ class TestContract(TransportContract):
         return Rclone()
 
     def case(self) -> TransportCase:
-        return TransportCase(inputs={"dest": "here:box"})
+        return TransportCase(inputs={"dest": "here:box"}, tools=("rclone",))
 
 
 def test_it_is_found_by_its_name() -> None:
