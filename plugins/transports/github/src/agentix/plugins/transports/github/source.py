@@ -1,0 +1,93 @@
+"""What is to be sent: its files, and that GitHub will take them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentix.api import ShipRefused
+
+LARGEST = 100 << 20
+"""Bytes; GitHub refuses a push with a larger file in it."""
+LARGE = 50 << 20
+"""Bytes; GitHub warns of a larger file."""
+MOST = 2 << 30
+"""Bytes; GitHub refuses a larger push."""
+_SHOWN = 5
+_INSTEAD = "send an archive of it (step archive), split it, keep it in Git LFS, or send it with ship_hf or ship_rclone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """A file, and where it goes."""
+
+    path: Path
+    name: bytes
+    """Relative to what is sent; for a single file its own name."""
+    size: int
+    executable: bool
+
+    @property
+    def mode(self) -> bytes:
+        """As git has it."""
+        return b"100755" if self.executable else b"100644"
+
+
+def files_of(source: Path) -> tuple[SourceFile, ...]:
+    """Every file of it, sorted by name.
+
+    Raises:
+        ShipRefused: It is not there, or has something in it that cannot be a file of a repository.
+    """
+    return tuple(sorted(_files(source), key=lambda file: file.name))
+
+
+def refuse_large(files: Sequence[SourceFile]) -> None:
+    """Before anything is done with them.
+
+    Raises:
+        ShipRefused: GitHub would refuse them.
+    """
+    large = [file for file in files if file.size > LARGEST]
+    if large:
+        shown = ", ".join(f"{show(file.name)} ({file.size / (1 << 20):.1f} MiB)" for file in large[:_SHOWN])
+        more = f" and {len(large) - _SHOWN} more" if len(large) > _SHOWN else ""
+        raise ShipRefused(f"GitHub takes no file over 100 MiB: {shown}{more}. Nothing was committed: {_INSTEAD}")
+
+
+def show(name: bytes) -> str:
+    """A name as it can be printed."""
+    return repr(text)[1:-1] if not (text := os.fsdecode(name)).isprintable() else text
+
+
+def _files(source: Path) -> Iterator[SourceFile]:
+    if not os.path.lexists(source):
+        raise ShipRefused(f"there is nothing to send: {source} does not exist")
+    if source.is_symlink() or not source.is_dir():
+        yield _file(source, os.fsencode(source.name))
+        return
+    root = os.fsencode(source)
+    for place, directories, names in os.walk(root, onerror=_raise):
+        for name in directories:
+            path = os.path.join(place, name)  # noqa: PTH118 - a Path has no bytes
+            if os.path.islink(path):  # noqa: PTH114
+                names.append(name)
+        for name in names:
+            path = os.path.join(place, name)  # noqa: PTH118
+            yield _file(Path(os.fsdecode(path)), os.path.relpath(path, root))
+
+
+def _file(path: Path, name: bytes) -> SourceFile:
+    about = path.lstat()
+    if not stat.S_ISREG(about.st_mode):
+        raise ShipRefused(f"{path} is no plain file, and so it is not sent: take it out, or send an archive of it")
+    if any(part.lower() == b".git" for part in name.split(b"/")):
+        raise ShipRefused(f"git takes no file below a directory named .git: {show(name)}: send an archive of it")
+    return SourceFile(path=path, name=name, size=about.st_size, executable=bool(about.st_mode & stat.S_IXUSR))
+
+
+def _raise(error: OSError) -> None:
+    raise ShipRefused(f"it cannot be read, and so it is not sent: {error}") from error
