@@ -75,6 +75,20 @@ def test_the_complete_example_runs(shop: Any, tmp_path: Path) -> None:
     assert not (done.run_dir / "report.md").exists()
     manifest = json.loads((done.run_dir / "manifest.json").read_text())
     assert "check_instruction" in json.dumps(manifest)
+    kept = set(rewards) - dropped
+    assert {path.name for path in (done.run_dir / "archives").iterdir()} == {f"{name}.tar.gz" for name in kept}
+    published = shop.path / "published/complete/complete/dataset"
+    assert published.is_dir()
+    rows = [json.loads(line) for line in (published / "data/trials.jsonl").read_text().splitlines()]
+    assert {row["trial_id"]: row["reward"] for row in rows} == rewards
+    assert {row["trial_id"] for row in rows if row["dropped"]} == dropped
+    assert all(row["patch"] is None for row in rows if row["dropped"])
+    shutil.rmtree(published)
+    again = shop.command(
+        BIN / "agentix", "ship", "complete", tmp_path / "docs/examples/experiments/complete.yaml", run_dir=done.run_dir
+    )
+    assert again.code == 0, again.said
+    assert published.is_dir()
 
 
 @pytest.mark.real
