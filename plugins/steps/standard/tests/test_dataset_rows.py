@@ -56,7 +56,14 @@ def make_run(write_run):
         defaults = {
             "cases": (
                 CaseUse(name="a", label="cases/a", source="git", dataset=dataset, sha256="a" * 64, pin=pin),
-                CaseUse(name="h", label=HOSTILE, source="local", dataset=dataset, sha256="b" * 64),
+                CaseUse(
+                    name="h",
+                    label=HOSTILE,
+                    source="local",
+                    dataset=dataset,
+                    sha256="b" * 64,
+                    pin={"path": "/home/somebody/h"},
+                ),
             ),
             "matrix": (
                 AgentRow(agent="claude", llm_spec="opus", use=PluginUse(ref="claude-code"), trials=7),
@@ -330,11 +337,11 @@ async def test_the_card_says_where_the_numbers_come_from(make_run, written):
     assert "| agent claude with opus | claude-code, version 2.1, 7 trials of each case |" in text
     assert '| model opus | anthropic opus-4 {"temperature": 1} |' in text
     assert "| known\\_value | 12 |" in text
-    assert "| agentix-rollouts-core | 0.1.0 |" in text
+    assert "| version of agentix-rollouts-core | 0.1.0 |" in text
     assert "| file | spring.yaml |" in text and "somebody" not in text
     assert "8 trials: 2 resolved, 2 unresolved, 1 agent failures, 1 infrastructure failures, 2 unrun" in text
     assert "| failed by the agent: AGENT\\_TIMEOUT | 1 |" in text
-    assert "- 1 were measured and kept from publication" in text
+    assert "- 1 were kept from publication" in text
     assert "- 1 have no row" in text and "- 2 were planned" in text
 
 
@@ -364,6 +371,7 @@ async def test_all_cases_are_in_a_file_of_their_own(make_run, written):
     cases = tuple(case.model_copy(update={"label": f"cases/{number}"}) for number in range(250))
     make_run(cases=cases)
     dataset = await written()
+    assert "somebody" not in (dataset / "cases.jsonl").read_text()
     found = [json.loads(line) for line in (dataset / "cases.jsonl").read_text().splitlines()]
     assert [case["label"] for case in found] == [f"cases/{number}" for number in range(250)]
     assert "… and 50 more in `cases.jsonl`" in (dataset / "README.md").read_text()

@@ -87,7 +87,7 @@ def _numbers(facts: Facts) -> Iterator[str]:
 
 def _left_out(facts: Facts) -> Iterator[str]:
     said = [
-        (facts.dropped, "were measured and kept from publication by the experiment; nothing that they left is here"),
+        (facts.dropped, "were kept from publication by the experiment; nothing that they left is here"),
         (facts.infra_left_out, "have no row: nothing was measured, and not for a fault of the agent"),
         (facts.elsewhere, "were planned, and did not run or could not be made fit for publication"),
         (facts.too_large, "rows lack a patch or a trajectory that is too large for a row, or no text"),
@@ -136,7 +136,7 @@ def _counts(counts: Mapping[str, int]) -> list[tuple[str, str]]:
 
 
 def pinned(case: Mapping[str, Any]) -> str:
-    """Where a case came from, as exactly as is known."""
-    pin = case.get("pin") or {}
+    """Where a case came from, as exactly as somebody else can use."""
+    pin = {} if case.get("source") == "local" else case.get("pin") or {}
     named = [str(pin[key]) for key in ("repo", "commit", "path") if pin.get(key)]
     return " ".join(named) or str(case.get("source", ""))

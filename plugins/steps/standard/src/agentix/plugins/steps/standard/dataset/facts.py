@@ -75,7 +75,7 @@ class Facts:
             if manifest.get(key):
                 yield key.replace("_", " "), str(manifest[key])
         for name, version in (manifest.get("versions") or {}).items():
-            yield str(name), str(version)
+            yield f"version of {name}", str(version)
         for change in manifest.get("mixed") or ():
             yield "changed between trials", str(change)
 

@@ -61,7 +61,7 @@ class RowMaker:
             "at": record.at,
             "image_digest": record.image_digest,
             "dropped": record.dropped,
-            "redactions": sum(record.redaction.values()) if record.redaction else None,
+            "redactions": sum(record.redaction.values()) if record.redaction or published else None,
             "notes": list(record.notes),
         }
         if usage is not None:

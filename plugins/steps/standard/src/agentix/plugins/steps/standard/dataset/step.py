@@ -164,6 +164,6 @@ def _models(facts: Facts) -> dict[str, str]:
 
 
 def _case_line(case: Mapping[str, Any]) -> bytes:
-    kept = ("label", "name", "source", "pin", "sha256", "found_sha256", "image_digests", "gate")
+    kept = ("label", "name", "source", "sha256", "found_sha256", "image_digests", "gate")
     data = {**{key: case.get(key) for key in kept}, "from": pinned(case)}
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
