@@ -47,9 +47,12 @@ def test_what_a_yaml_library_writes_is_read_as_it_was(value: Any) -> None:
     yaml = YAML(typ="safe", pure=True)
     yaml.dump({"value": value}, stream)
     try:
-        yaml.load(stream.getvalue())
+        itself = yaml.load(stream.getvalue())
     except YAMLError:
         # It writes `{a: :0}`, which it cannot read itself.
+        reject()
+    if itself != {"value": value}:
+        # It writes `{?0: null}`, which it reads as something else.
         reject()
     problems: list[Problem] = []
     (node,) = read_documents(Path("f"), stream.getvalue(), problems)
