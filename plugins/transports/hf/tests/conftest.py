@@ -17,6 +17,16 @@ from agentix.api import Receipt, Scope, Secrets, StepContext
 from agentix.plugins.transports.hf import HfTransport
 
 
+class Patient(HfTransport):
+    """Waits without taking any time."""
+
+    def __init__(self, waits: list[float]) -> None:
+        self._waits = waits
+
+    async def _sleep(self, seconds: float) -> None:
+        self._waits.append(seconds)
+
+
 @dataclass
 class Desk:
     """Ships with the real `hf`; what was told and waited is kept, and no wait takes any time."""
@@ -42,11 +52,8 @@ class Desk:
         }
         return StepContext(**given | more)
 
-    async def _sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-
     async def ship(self, source: Path | None = None, *, ctx: StepContext | None = None, **inputs: Any) -> Receipt:
-        transport = HfTransport(sleep=self._sleep)
+        transport = Patient(self.waits)
         given = transport.Inputs.model_validate({"dest": "org/name", **inputs})
         return await transport.ship(source or self.source, given, ctx or self.context())
 

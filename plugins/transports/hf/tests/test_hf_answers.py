@@ -80,6 +80,19 @@ def test_how_long_to_wait_is_read_from_what_the_hub_says(told: str, seconds: flo
     assert (said.answer, said.wait_s) == (Answer.BUSY, seconds)
 
 
+def test_older_programs_are_understood_too() -> None:
+    said = understand(ExecResult(exit_code=1, stdout=b"Dataset org/name not found.\n"))
+    assert (said.answer, said.text) == (Answer.NOT_FOUND, "Dataset org/name not found.")
+    said = understand(
+        failed(
+            f"{TRACE}httpx.HTTPStatusError: Client error '403 Forbidden' for url\n\nThe direct cause:\n\n{TRACE}"
+            "huggingface_hub.errors.HfHubHTTPError: 403 Forbidden: You may not.\nCannot access content at: x.\n"
+        )
+    )
+    assert (said.answer, said.status) == (Answer.REFUSED, 403)
+    assert "You may not. Cannot access" in said.text
+
+
 def test_what_nobody_knows_is_a_failure_that_is_not_tried_again_at_once() -> None:
     said = understand(failed(f"{TRACE}KeyError: 'commitUrl'\n"))
     assert (said.answer, said.known, said.text) == (Answer.PASSING, False, "KeyError: 'commitUrl'")

@@ -173,7 +173,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         url = {"url": f"{self.server.address}/{kind}{name.split()[1]}"}
         if name in self.server.repos:
             return 409, {"error": "You already created this repo", **url}, {}
-        self.server.repos[name] = Repo(private=wanted.get("visibility") == "private")
+        self.server.repos[name] = Repo(private=wanted.get("visibility") == "private" or bool(wanted.get("private")))
         return 200, url, {}
 
     def _yaml(self, body: bytes, at: Mapping[str, str]) -> Any:

@@ -14,7 +14,9 @@ _STATUS = re.compile(
 _COMMIT = re.compile(r"https?://\S+/commit/[0-9a-f]{7,64}")
 _UNCHANGED = "No files have been modified since last commit"
 _IGNORED = "ignored by gitignore"
-_NOT_FOUND = re.compile(r"^Error: (?:Dataset|Model|Space|Repository)[^\n]* not found\.", re.MULTILINE)
+# Before huggingface_hub 2 an error stands without its word, on stdout, or as a traceback.
+_NOT_FOUND = re.compile(r"^(?:Error: )?(?:Dataset|Model|Space|Repository)[^\n]* not found\.", re.MULTILINE)
+_START = re.compile(r"^(?:Error: |(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout|Interrupt): ?)", re.MULTILINE)
 _NETWORK = re.compile(
     r"^(?:\w+\.)*(ConnectError|ConnectTimeout|ReadError|ReadTimeout|WriteError|WriteTimeout|PoolTimeout|NetworkError|"
     r"TimeoutException|RemoteProtocolError|ProxyError|CloseError|ConnectionError|SSLError): ?(.*)$",
@@ -86,8 +88,8 @@ def understand(result: ExecResult) -> Said:
     if result.exit_code == 2:
         text = f"hf does not take this call; it has to be of huggingface_hub 1.3 or newer: {_error(err)}"
         return Said(answer=Answer.REFUSED, text=text)
-    if _NOT_FOUND.search(err):
-        return Said(answer=Answer.NOT_FOUND, text=_error(err), status=404)
+    if _NOT_FOUND.search(both):
+        return Said(answer=Answer.NOT_FOUND, text=_error(err if err.strip() else out), status=404)
     statuses = _STATUS.findall(err)
     if statuses:
         return _of_status(int("".join(statuses[-1])), err)
@@ -114,7 +116,7 @@ def _other(err: str) -> Said:
         return Said(answer=Answer.PASSING, text=text)
     if re.search(r"^Error: ", err, re.MULTILINE):
         return Said(answer=Answer.REFUSED, text=_error(err))
-    return Said(answer=Answer.PASSING, text=_last(err), known=False)
+    return Said(answer=Answer.PASSING, text=_error(err) if _START.search(err) else _last(err), known=False)
 
 
 def _told(err: str) -> float | None:
@@ -129,12 +131,10 @@ def _told(err: str) -> float | None:
 
 
 def _error(err: str) -> str:
-    """From `Error:` on, without what is no help."""
-    start = err.rfind("Error: ")
-    if "Traceback (most recent call last)" in err and (start < 0 or "\nError: " not in f"\n{err}"):
-        return _last(err)
-    lines = err[max(start, 0) :].removeprefix("Error: ").splitlines()
-    return _short(" ".join(line.strip() for line in lines if not _NOISE.match(line)))
+    """From the last `Error:`, or the last line of a traceback, on, without what is no help."""
+    starts = list(_START.finditer(err))
+    said = err[starts[-1].start() :].removeprefix("Error: ") if starts else err
+    return _short(" ".join(line.strip() for line in said.splitlines() if not _NOISE.match(line))) or _last(err)
 
 
 def _last(err: str) -> str:

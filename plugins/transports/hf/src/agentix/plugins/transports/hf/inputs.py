@@ -52,6 +52,7 @@ class HfInputs(BaseModel):
     dest: Annotated[str, AfterValidator(_repository)]
     """The repository, as `OWNER/NAME`."""
     repo_type: Literal["dataset", "model", "space"] = "dataset"
+    """What kind of repository it is."""
     revision: Annotated[str, AfterValidator(_branch)] | None = None
     """The branch, which is made where there is none; by default the repository's `main`."""
     path_in_repo: Annotated[str, AfterValidator(_folder)] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,11 @@ _MISSING = "there is no program hf on the PATH; install it with pip install hugg
 
 
 class HfTransport:
-    """Publish to a dataset, model or space of the Hugging Face hub.
-
-    Args:
-        sleep: Waits that many seconds.
-    """
+    """Publish to a dataset, model or space of the Hugging Face hub."""
 
     scopes = frozenset({Scope.PER_TRIAL, Scope.PER_EXPERIMENT})
     Inputs = HfInputs
     host_env: tuple[str, ...] = HOST_ENV
-
-    def __init__(self, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep) -> None:
-        self._sleep = sleep
 
     def check(self, inputs: HfInputs, **_: Any) -> Iterable[str]:
         """Say what would keep it from working: the program is missing."""
@@ -67,6 +60,9 @@ class HfTransport:
                 "head": sending.head,
             },
         )
+
+    async def _sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
 
 
 async def _state(hub: Hub, patience: Patience) -> str:
