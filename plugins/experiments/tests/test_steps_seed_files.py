@@ -105,7 +105,7 @@ def test_templates_stand_in_the_destination_of_a_transport(check, step, dest) ->
     found = check(EXPERIMENT + f"pipeline:\n  per_experiment:\n    - uses: dataset\n    - uses: {step}\n")
     ship = found.pipeline.per_experiment[1]
     assert isinstance(ship.step, TransportStep)
-    assert ship.given == {"dest": dest}
+    assert ship.given["dest"] == dest
 
 
 def test_a_command_of_the_name_of_a_transport_stands_beside_it(check) -> None:

@@ -40,7 +40,7 @@ class TestContract(TransportContract):
         return Github()
 
     def case(self) -> TransportCase:
-        return TransportCase(inputs={"dest": "jobs/x", "repo": str(self.checkout)})
+        return TransportCase(inputs={"dest": "jobs/x", "repo": str(self.checkout)}, tools=("git",))
 
 
 def test_it_is_found_by_its_name() -> None:
@@ -197,6 +197,8 @@ async def test_an_empty_repository_gets_its_first_commit(
     git("init", "-q", "--bare", str(empty), cwd=tmp_path)
     assert (await ship(finished, f"file://{empty}", context())).details["branch"] == "main"
     assert content(empty, "jobs/nightly/r1") == tree(finished)
+    git("symbolic-ref", "HEAD", "refs/heads/other", cwd=empty)  # as where nobody has set a default branch
+    assert (await ship(finished, f"file://{empty}", context())).details["sent"] == 0
 
 
 async def test_everybody_who_pushes_at_once_arrives(
