@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agentix.api import Hooks, Scope, StepContext
-from agentix.cli.api import ExperimentManifest, ExperimentWriter, StepEnd, log
+from agentix.cli.api import ExperimentManifest, ExperimentWriter, StepEnd, log, plural
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.documents import StepSpec
 from agentix.plugins.experiments.engine.parts import Parts
@@ -111,18 +111,20 @@ class Closing:
         why = await self._run(again, runner)
         if why is not None:
             return why
-        left = [step for step in left_to_do(self._steps, self._writer.manifest) if not step.reports]
-        incomplete = self._writer.manifest.incomplete if left or self._lacking else None
-        if incomplete is not None:
-            await self.report(runner, incomplete=incomplete)
+        if (why := self._lacking()) is not None:
+            await self.report(runner, incomplete=self._writer.manifest.incomplete or why)
             return None
         if self._writer.manifest.incomplete is not None:
             self._writer.update(self._writer.manifest.model_copy(update={"incomplete": None}))
         return await self._run(tuple(step for step in self._steps if step.reports), runner)
 
-    @property
-    def _lacking(self) -> bool:
-        return len(self._board.recorded) < self._writer.manifest.planned
+    def _lacking(self) -> str | None:
+        """What a run lacks of which everything was shipped that there is."""
+        lacking = self._writer.manifest.planned - len(self._board.recorded)
+        if lacking > 0:
+            return f"{plural(lacking, 'trial')} without a result"
+        left = [s.label for s in left_to_do(self._steps, self._writer.manifest) if not s.reports]
+        return f"{', '.join(left)} not done" if left else None
 
     async def _run(self, todo: Sequence[ResolvedStep], runner: CommandRunner) -> str | None:
         for number, step in enumerate(todo):

@@ -84,7 +84,7 @@ class Publication:
     def forget(self, trial_ids: Iterable[str]) -> None:
         """Remove everything of trials, such as those that are run again."""
         if self.redact is not None or (self.run_dir / STAGING).exists():
-            for trial_id in self.staging.known_trials.intersection(trial_ids):
+            for trial_id in filter(self.staging.knows, trial_ids):
                 self.staging.withdraw(trial_id)
 
     def is_staged(self, trial_id: str) -> bool:

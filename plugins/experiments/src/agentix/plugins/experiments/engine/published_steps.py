@@ -11,7 +11,7 @@ from agentix.cli.api import ExperimentManifest, Layout, StepEnd
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.publication import Publication
-from agentix.plugins.experiments.engine.trial_steps import TrialSteps
+from agentix.plugins.experiments.engine.trial_steps import TrialSteps, cases_of
 from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.publishing import Assembled, Shipment, Withheld, nearest
 from agentix.plugins.experiments.steps import ResolvedStep, StepResult, failed, run_step
@@ -184,9 +184,10 @@ class PublishedSteps:
             experiment=self._board.experiment,
         )
         steps, manifest = self._parts.pipeline.per_trial, self._run.manifest
+        cases = cases_of(manifest)
 
         async def restage(record: Record) -> str | None:
-            return await trials.restage(steps, record, manifest)
+            return await trials.restage(steps, record, cases.get(record.case))
 
         self._board.doing = f"{doing} (staging)".lstrip()
         try:

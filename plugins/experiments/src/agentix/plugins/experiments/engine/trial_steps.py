@@ -109,15 +109,13 @@ class TrialSteps:
                 self._publication.failed[record.trial_id] = result.message
         return result
 
-    async def restage(
-        self, steps: tuple[ResolvedStep, ...], record: Record, manifest: ExperimentManifest
-    ) -> str | None:
+    async def restage(self, steps: tuple[ResolvedStep, ...], record: Record, case: Case | None) -> str | None:
         """Redact a trial now, and make again what its steps publish, without shipping it.
 
         Returns:
             Why it could not be redacted.
         """
-        case, made = case_of(manifest, record.case), list[str]()
+        made: list[str] = []
         for step in steps:
             if not step.redacts and (not step.publishes or step.ships):
                 continue
@@ -140,20 +138,20 @@ class TrialSteps:
             await anyio.to_thread.run_sync(masks.clean_files, place)
 
 
-def case_of(manifest: ExperimentManifest, label: str) -> Case | None:
-    """A case as the manifest knows it, which is not what it is run from."""
-    for use in manifest.cases:
-        if use.label == label:
-            return Case(
-                name=use.name,
-                label=use.label,
-                source=use.source,
-                dataset=use.dataset.ref,
-                instance={"instance_id": use.name},
-                sha256=use.sha256,
-                pin=dict(use.pin),
-            )
-    return None
+def cases_of(manifest: ExperimentManifest) -> dict[str, Case]:
+    """The cases by label as the manifest knows them, which is not what they are run from."""
+    return {
+        use.label: Case(
+            name=use.name,
+            label=use.label,
+            source=use.source,
+            dataset=use.dataset.ref,
+            instance={"instance_id": use.name},
+            sha256=use.sha256,
+            pin=dict(use.pin),
+        )
+        for use in manifest.cases
+    }
 
 
 def _quiet(trial_id: str) -> Callable[[str], None]:

@@ -141,7 +141,7 @@ class Staging:
         there = self.run_dir / place
         if there.is_symlink() or (there.exists() and not (there.is_dir() and not any(there.iterdir()))):
             # Nobody vouches for it: it is the rest of an interrupted step, or what somebody else put there.
-            if any(other.startswith(f"{place}/") for other in self.ledger.places):
+            if any(other.startswith(f"{place}/") for other in list(self.ledger.places)):
                 raise NotPublished(f"{place}: there is something below it that other steps have published")
             if len(path.parts) == 1 and not there.is_dir():
                 raise NotPublished(f"{place}: there is such a file already, and no step has published it")
@@ -164,6 +164,10 @@ class Staging:
             remove(home / place, trash=self.room)
             _remove_empty_above(home / place, until=home)
         self.ledger.take(place)
+
+    def knows(self, trial_id: str) -> bool:
+        """Whether there is anything of a trial."""
+        return trial_id in self.ledger.trials or bool(self.ledger.owned(of_trial(trial_id)))
 
     @property
     def known_trials(self) -> frozenset[str]:

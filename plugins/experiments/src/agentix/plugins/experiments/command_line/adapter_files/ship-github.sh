@@ -2,8 +2,8 @@
 # Commits a finished path into a checkout and pushes it.
 #
 # in   LOCAL_PATH  the file or directory to commit
-#      DEST        where in the checkout, such as jobs/nightly (the step's input `dest`)
-#      REPO        the checkout (the step's input `repo`)
+#      DEST        where in the checkout, such as jobs/nightly (the input `dest` of the step `ship`)
+#      REPO        the checkout (`repo` among its options)
 #      RUN_ID      for the commit's message
 #
 # Git takes name, remote and authentication from its own configuration. Committing the same again changes nothing.

@@ -3,7 +3,7 @@
 #
 # in   LOCAL_PATH  the file or directory to send
 #      KEY         a name for it that no other one has
-#      DEST        the remote and the path there, such as onedrive:rollouts (the step's input `dest`)
+#      DEST        the remote and the path there, such as onedrive:rollouts (the input `dest` of the step `ship`)
 #      RCLONE_CONFIG and the RCLONE_* variables, which are rclone's own
 #
 # Sending the same again changes nothing. Exit status 75 asks to be called again later.
