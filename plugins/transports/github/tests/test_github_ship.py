@@ -53,7 +53,9 @@ async def test_every_file_arrives_byte_for_byte(
 ) -> None:
     said: list[str] = []
     before = content(bare)
-    receipt = await ship(finished, checkout if way == "checkout" else f"file://{bare}", context(said))
+    ctx = context(said)
+    receipt = await ship(finished, checkout if way == "checkout" else f"file://{bare}", ctx)
+    assert not os.listdir(ctx.work_dir)
     files = tree(finished)
     assert content(bare, "jobs/nightly/r1") == files  # ignored ones and line ends too
     assert {**content(bare), **before} == content(bare)

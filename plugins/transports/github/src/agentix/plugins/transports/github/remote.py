@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from agentix.plugins.transports.github.repository import Repository
 
 _HEADS = "refs/heads/"
+_FIRST = "main"
+"""The branch of a repository that has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ async def look(repository: Repository) -> Tip:
         ShipError: It does not answer, or has no such repository for us.
     """
     git, branch = repository.git, repository.branch
-    asked = ("HEAD", _HEADS + branch) if branch else ("HEAD",)
+    asked = ("HEAD", _HEADS + (branch or _FIRST))
     doing = f"asking {repository.address} for its branches"
     found = await git("ls-remote", "--symref", "--", repository.address, *asked, doing=doing)
     commits: dict[str, str] = {}
@@ -36,9 +38,9 @@ async def look(repository: Repository) -> Tip:
         value, _, name = line.partition("\t")
         if name == "HEAD" and value.startswith("ref: " + _HEADS):
             default = value.removeprefix("ref: " + _HEADS)
-        elif name not in commits:
+        else:
             commits[name] = value
-    branch = branch or default or "main"
+    branch = branch or default or _FIRST
     own = commits.get(_HEADS + branch) or (commits.get("HEAD") if branch == default else None)
     tip = Tip(branch=branch, there=own is not None, commit=own or commits.get("HEAD"))
     if tip.commit is not None:

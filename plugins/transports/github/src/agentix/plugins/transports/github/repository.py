@@ -30,12 +30,16 @@ class Repository:
 
 
 async def open_repository(inputs: GithubInputs, git: Git, work_dir: Path) -> Repository:
-    """Find out where to push to; what an interrupted attempt has left in `work_dir` is removed first.
+    """Find out where to push to.
+
+    Args:
+        inputs: What says so.
+        git: How git is called.
+        work_dir: Where new objects and an index are put; it holds none.
 
     Raises:
         ShipRefused: It is no checkout, has no remote, or is on no branch.
     """
-    await anyio.to_thread.run_sync(_clear, work_dir)
     found = await (_by_address if is_address(inputs.repo) else _by_checkout)(inputs, git, work_dir)
     configured = await found.git("config", "core.sshCommand", doing="reading its configuration", fails=True)
     ssh = _ssh(configured.text.strip())
@@ -110,7 +114,8 @@ def _quoted(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _clear(work_dir: Path) -> None:
+def clear(work_dir: Path) -> None:
+    """Remove everything that `open_repository` and what follows it put there."""
     for name in _LEFT:
         path = work_dir / name
         if path.is_dir():

@@ -17,7 +17,7 @@ from agentix.plugins.transports.github.git import HOST_ENV, Git
 from agentix.plugins.transports.github.inputs import GithubInputs
 from agentix.plugins.transports.github.overlay import Blob, Overlay, blobs, hash_files, overlay, wanted_blobs
 from agentix.plugins.transports.github.remote import Tip, look
-from agentix.plugins.transports.github.repository import Repository, open_repository
+from agentix.plugins.transports.github.repository import Repository, clear, open_repository
 from agentix.plugins.transports.github.source import LARGE, MOST, SourceFile, files_of, refuse_large, show
 
 _PUSHES = 10
@@ -58,9 +58,19 @@ class Github:
             ctx.say(f"there are no files to send to {inputs.dest} in {inputs.repo}")
             return Receipt(destination=f"{inputs.repo} {inputs.dest}", files=0, bytes=0, details={"sent": 0})
         git = Git(cwd=ctx.work_dir, secrets=ctx.secrets, timeout_s=inputs.timeout_s)
-        repository = await open_repository(inputs, git, ctx.work_dir)
-        await repository.git("var", "GIT_COMMITTER_IDENT", doing="looking for its identity")
-        return await _Shipment(files, inputs, ctx, repository).run()
+        await _clear(ctx.work_dir)
+        try:
+            repository = await open_repository(inputs, git, ctx.work_dir)
+            await repository.git("var", "GIT_COMMITTER_IDENT", doing="looking for its identity")
+            return await _Shipment(files, inputs, ctx, repository).run()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _clear(ctx.work_dir)
+
+
+async def _clear(work_dir: Path) -> None:
+    """Remove what a shipment, perhaps one that was interrupted, has of git in its directory."""
+    await anyio.to_thread.run_sync(clear, work_dir)
 
 
 class _Shipment:
