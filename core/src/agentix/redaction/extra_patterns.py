@@ -11,9 +11,9 @@ from typing import Any
 from agentix.errors import ConfigError
 from agentix.redaction.known import Span
 
-LONGEST = 16384
+LONGEST = 4096
 """Characters of a text that a pattern has to be done with in `SLOW_S`."""
-SLOW_S = 0.08
+SLOW_S = 0.012
 FLAGS = re.MULTILINE
 
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from agentix.redaction.redactor import Redactor
 
 
+SPARSE = 64 << 20
+"""Bytes from which on a file that is mostly holes is not read."""
+
+
 def redacted_file(redactor: Redactor, source: Path, target: Path, *, name: str) -> RedactionResult:
     """A copy of a file; see `Redactor.file`."""
     shown = redactor.text(name)
@@ -34,6 +38,8 @@ def redacted_file(redactor: Redactor, source: Path, target: Path, *, name: str) 
             about = os.fstat(file.fileno())
             if what := not_a_file(about.st_mode):
                 return RedactionResult(left_out={shown: what})
+            if about.st_size > SPARSE and about.st_blocks * 512 * 8 < about.st_size:
+                return RedactionResult(refused={shown: f"a sparse file of {about.st_size} bytes, most of them holes"})
             reason, counts = _copied(redactor, file, copy, name)
             os.fchmod(copy.fileno(), 0o755 if about.st_mode & 0o111 else 0o644)
         if reason is not None:

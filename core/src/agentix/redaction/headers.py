@@ -41,17 +41,18 @@ _SCHEMES = (
 )
 _SCHEME = re.compile(rb"(?i:(?P<sure>bearer|basic)|" + _SCHEMES + rb")[ \t]+(?=\S)")
 _TOKEN = rb"(?:[^\s\"'\\,;<>|(){}\[\]`]|\\+/)"
-_SINGLE = re.compile(_TOKEN + rb"{4,8192}")
+_SINGLE = re.compile(_TOKEN + rb"{3,8192}")
+# After a quote that ends a text, JSON has a sign or white space: no quoted value begins with one of these.
+_QUOTED = rb"\\*\"(?![\s:,\]}])[^\"\\\r\n]{0,1024}\\*\""
 _FIELDS = re.compile(
-    rb"(?:[a-zA-Z0-9_-]{1,64}=(?:\\*\"[^\"\\\r\n]{0,1024}\\*\"|[^\s\"'\\,]{0,1024})(?:,[ \t]*|(?=[\s\"'\\])|\Z)){2,16}"
+    rb"(?:[a-zA-Z0-9_-]{1,64}=(?:" + _QUOTED + rb"|[^\s\"'\\,]{0,1024})(?:,[ \t]*|(?=[\s\"'\\])|\Z)){2,16}"
 )
-_COOKIES = re.compile(
-    rb"[^\s\"'\\=;,<>(){}]{1,256}=(?:\\*\"[^\"\\\r\n;]{0,1024}\\*\"|[^\s\"'\\;]|\\+/|;[ \t]*(?=[^\s\"'\\])){1,4096}"
-)
+_PAIR = rb"[^\s\"'\\=;,<>(){}]{1,256}=(?:" + _QUOTED + rb"|(?:[^\s\"'\\;]|\\+/){0,4096})"
+_COOKIES = re.compile(_PAIR + rb"(?:;[ \t]*(?:" + _PAIR + rb"|[A-Za-z-]{1,32})){0,64}")
 _LIKELY = re.compile(rb"(?=[^0-9]*[0-9])\S{8,}|\S{20,}")
 _MIXED = re.compile(rb"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])\S{16,}")
 _BLANK = re.compile(
-    rb"\$\{?\w+\}?|\$\([^()]*\)|<[^<>]*>|\{\{?[ \w.]*\}?\}|%\(?\w*\)?s|[*.]+|" + _SCHEMES + rb"\s*", re.I
+    rb"\$\{?\w+\}?|\$\([^()]*\)|<[^<>]*>|\{\{?[^{}]*\}?\}|%\(?\w*\)?s|[a-z_-]{0,12}[*.]+|" + _SCHEMES + rb"\s*", re.I
 )
 """What stands where a secret would: a variable, a template, the mask."""
 
@@ -131,7 +132,7 @@ def _whole(data: bytes, start: int, end: int, kind: str) -> Span | None:
     start = start if scheme is None else scheme.end()
     value = data[start:end]
     likely = _LIKELY.match(value) or scheme is not None or (kind == COOKIE and b"=" in value)
-    return (start, end, kind) if len(value) >= 4 and likely and not _BLANK.fullmatch(value) else None
+    return (start, end, kind) if len(value) >= 3 and likely and not _BLANK.fullmatch(value) else None
 
 
 def _bare(data: bytes, start: int, kind: str, *, sure: bool) -> Span | None:

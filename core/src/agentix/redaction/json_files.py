@@ -62,15 +62,14 @@ def mended_copy(before: IO[bytes], after: IO[bytes]) -> Iterator[bytes]:
         Broken: It cannot be made valid.
     """
     first = before.readline(WHOLE)
-    before.seek(0)
     size = before.seek(0, 2)
     before.seek(0)
-    if first.lstrip()[:1] not in (b"{", b"["):
-        yield from iter(lambda: after.read(1 << 20), b"")
-    elif size > WHOLE and not is_json(first):
+    if is_json(first) or first.lstrip()[:1] not in (b"{", b"["):
+        yield from _mended_lines(lambda: before.readline(WHOLE), lambda: after.readline(WHOLE))
+    elif size > WHOLE:
         yield from _mended_parts(after)
-    elif size <= WHOLE and is_json(old := before.read()):
-        yield mended(old, after.read())
+    elif is_json(whole := before.read()):
+        yield mended(whole, after.read())
     else:
         before.seek(0)
         yield from _mended_lines(lambda: before.readline(WHOLE), lambda: after.readline(WHOLE))

@@ -6,7 +6,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Span = tuple[int, int, str]
 """Where something begins and ends, and what it is."""
@@ -38,12 +38,14 @@ class Needles:
     def spans(self, data: bytes) -> list[Span]:
         """Where they stand; in no order, and some may overlap."""
         joined = _joined(data)
-        found = list(self._joined.find(joined))
-        if found and len(joined) != len(data):
-            found = list(_moved(found, _BREAK, data))
-        # The cheap view tells whether there is anything, the exact one where.
-        if b"\\" in data and self._unescaped.candidates(_nearly_unescaped(data)):
-            found += _moved(self._unescaped.find(_unescaped(data)), _ESCAPE, data)
+        found = self._joined.spans(data, joined, lambda found: _moved(found, _BREAK, data))
+        if b"\\" in data:
+            # The cheap view tells whether there is anything, the exact one where.
+            near = _nearly_unescaped(data)
+            forms = self._unescaped.candidates(near)
+            if any(near.count(form) > data.count(form) for form in forms):
+                exact = _unescaped(data)
+                found += _moved(self._unescaped.places(exact, self._unescaped.candidates(exact)), _ESCAPE, data)
         return [(_whole_escape(data, start), end, name) for start, end, name in found]
 
 
@@ -65,8 +67,19 @@ class _Index:
                 found |= self._blocks[code][block]
         return found
 
-    def find(self, data: bytes) -> Iterator[Span]:
-        for form in self.candidates(data):
+    def spans(self, data: bytes, view: bytes, moved: Callable[[Iterable[Span]], Iterable[Span]]) -> list[Span]:
+        """Where in the data they stand that stand in a view of it, of which something was left out."""
+        forms = self.candidates(view)
+        found = list(self.places(data, forms))
+        if len(view) == len(data):
+            return found
+        # To tell places in the view from places in the data costs more than to see that there is no need.
+        broken = [form for form in forms if view.count(form) > data.count(form)]
+        return [*found, *moved(self.places(view, broken))] if broken else found
+
+    def places(self, data: bytes, forms: Iterable[bytes]) -> Iterator[Span]:
+        """Where some of them stand."""
+        for form in forms:
             start = data.find(form)
             while start >= 0:
                 yield start, start + len(form), self._names[form]

@@ -13,7 +13,10 @@ LONGEST = 16384
 _DASHES = b"-----BEGIN "
 _BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
-_REST = re.compile(rb"(?:[A-Za-z0-9+/=]|\\+[rn]|[\r\n][ \t]*){40,16384}")
+_BREAK = rb"(?:\\+[rn]|[\r\n])+[ \t]*"
+_REST = re.compile(
+    rb"(?:" + _BREAK + rb"[A-Za-z0-9+/=]{40,80}){1,400}(?:" + _BREAK + rb"[A-Za-z0-9+/=]{1,80}(?![^\r\n\\\"']))?"
+)
 
 
 def private_key_spans(data: bytes) -> list[Span]:

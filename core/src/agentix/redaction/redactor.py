@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agentix.redaction.addresses import address_spans
 from agentix.redaction.blocks import Filter, Stage, cleaned
 from agentix.redaction.extra_patterns import pattern_spans
 from agentix.redaction.json_files import Broken, mended_lines
 from agentix.redaction.known import Span
+from agentix.redaction.plain_data import PlainData
 from agentix.redaction.results import RedactionResult
 from agentix.redaction.rules import RedactionRules
 from agentix.redaction.secrets import Secrets
@@ -24,7 +24,6 @@ KNOWN = "known_value"
 
 T = TypeVar("T")
 _RESULTS = re.compile(r"(?i)(?:.*[^a-z])?(?:traj|result|trial|reward|score|record|report|rollout)")
-_HEADER = re.compile(r"(?i)authorization|cookie|api[-_]?key")
 
 
 class Redactor:
@@ -70,8 +69,9 @@ class Redactor:
             ips: Whether addresses are taken out; by default as in results.
             counts: Where to count what was taken out, by kind.
         """
-        cleaned: T = _Data(self, self.rules.ips_in_results if ips is None else ips, counts).clean(data)
-        return cleaned
+        with_ips = self.rules.ips_in_results if ips is None else ips
+        masked: T = PlainData(lambda text, counts: self.text(text, ips=with_ips, counts=counts), counts).clean(data)
+        return masked
 
     def file(self, source: Path, target: Path, *, name: str | None = None) -> RedactionResult:
         """A copy of a file without secrets, with mode 0644 or 0755. A copy is there whole or not at all.
@@ -134,48 +134,3 @@ class Redactor:
 
     def _extra_spans(self, data: bytes) -> list[Span]:
         return pattern_spans(self._extra, data)
-
-
-class _Data:
-    def __init__(self, redactor: Redactor, ips: bool, counts: Counter[str] | None) -> None:
-        self._redactor = redactor
-        self._ips = ips
-        self._counts = counts
-
-    def clean(self, given: Any) -> Any:
-        if isinstance(given, str):
-            return self._text(given)
-        if isinstance(given, Mapping):
-            return self._mapping(given)
-        if isinstance(given, list | tuple) and not hasattr(given, "_fields"):
-            if len(given) == 2 and all(isinstance(item, str) for item in given) and _HEADER.search(given[0]):
-                pair = [self._text(given[0]), self._header(*given)]
-                return pair if isinstance(given, list) else tuple(pair)
-            return type(given)(map(self.clean, given))
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            masked = self._redactor.secrets.text(repr(given))
-            return given if masked == repr(given) else self._text(repr(given))
-        return given
-
-    def _mapping(self, given: Mapping[Any, Any]) -> dict[Any, Any]:
-        cleaned: dict[Any, Any] = {}
-        for key, value in given.items():
-            new = self.clean(key)
-            if new != key:
-                number, base = 2, new
-                while new in cleaned or new in given:
-                    new, number = f"{base}-{number}", number + 1
-            header = isinstance(key, str) and isinstance(value, str) and _HEADER.search(key)
-            cleaned[new] = self._header(key, value) if header else self.clean(value)
-        return cleaned
-
-    def _header(self, name: str, value: str) -> str:
-        together = json.dumps({name: value}, ensure_ascii=False)
-        ((_, masked),) = json.loads(self._text(together, count=False)).items()
-        if masked == value:
-            return self._text(value)
-        self._text(together[: together.rindex('"')] + '"}')
-        return str(masked)
-
-    def _text(self, text: str, *, count: bool = True) -> str:
-        return self._redactor.text(text, ips=self._ips, counts=self._counts if count else None)
