@@ -70,7 +70,7 @@ def test_a_killed_run_ends_in_the_same_publication(lab, seed: int) -> None:
     draw = random.Random(seed)
     stages = [draw.choice([label for label in labels if stage in label]) for stage in STAGES[seed::4]]
     published = [label for label in labels if ".staging" in label or ".publishing" in label or "steps/" in label]
-    labels = [*stages, *draw.sample(published, 4)]
+    labels = [*stages, *draw.sample(published, 2)]
     died = [sweep(lab, label, number, like=first) for number, label in enumerate(labels)]
     assert sum(died) >= len(labels) - 1, dict(zip(labels, died, strict=True))
 
@@ -90,6 +90,8 @@ def sweep(lab, label: str, number: int, *, like: Path) -> bool:
         assert sorted(r.trial_id for r in load_run(place)) == ["a-someone-1", "b-someone-1"], label
     assert len((run / "dataset/data/trials.jsonl").read_text().splitlines()) == 2, label
     assert [p.name for p in (run / ".publishing").iterdir()] == ["ledger.jsonl"], label
+    if number % 2:
+        return died
     # Once more, from where everything is done.
     assert drive(root, label.replace("steps/redact", "steps/dataset"), 1, ship=True) in (0, -signal.SIGKILL)
     assert drive(root, ship=True) == 0, label

@@ -99,7 +99,7 @@ class PublishedSteps:
             ctx = publication.of_run(ctx)
             if step.ships:
                 withheld = found.withheld
-                self._tell(withheld)
+                self._tell(step, withheld)
                 ctx = replace(ctx, path=(await self.shipment(step, ctx, found)).path)
         except (AgentixError, OSError) as error:
             return Ran(failed(step, error, ctx))
@@ -158,13 +158,13 @@ class PublishedSteps:
     def _ends(self) -> dict[tuple[str, str], StepEnd]:
         return {(end.step, end.fingerprint): end for end in self._run.manifest.ended}
 
-    def _tell(self, withheld: Withheld) -> None:
+    def _tell(self, step: ResolvedStep, withheld: Withheld) -> None:
         """Say once what is withheld, and why."""
         lines = [withheld.line, *withheld.reasons()] if withheld else []
         if lines and self._told != (told := "\n".join(lines)):
             self._told = told
             for line in lines:
-                self._say(line)
+                self._say(f"{step.label}: {line}")
 
     async def whole(self, runner: CommandRunner) -> Assembled:
         """The tree, put together where it may not be what it should.
