@@ -94,6 +94,26 @@ async def test_over_http_from_a_checkout_by_many_at_once(
 
 
 @pytest.mark.anyio
+async def test_what_the_configuration_makes_of_an_address_is_not_told(
+    bare: Path, checkout: Path, machine: Path, finished: Path, context: Make, content: Content, served: Any, git: Run
+) -> None:
+    git("remote", "set-url", "origin", "https://short.example/bare.git", cwd=checkout)
+    with served(bare, password="opensesame") as address:
+        real = address.replace("//", "//me:opensesame@").removesuffix("bare.git")
+        with (machine / ".gitconfig").open("a") as config:
+            config.write(f'[url "{real}"]\n\tinsteadOf = https://short.example/\n')
+        receipt = await ship(finished, checkout, context())
+        assert receipt.destination == "https://short.example/bare.git main:jobs/nightly/r1"
+        assert set(content(bare, "jobs/nightly/r1")) == files(finished)
+        (finished / "plain.txt").write_text("another")
+        (bare / "hooks/pre-receive").write_text("#!/bin/sh\necho no more >&2\nexit 1\n")
+        (bare / "hooks/pre-receive").chmod(0o755)
+        with pytest.raises(ShipRefused, match="no more") as caught:
+            await ship(finished, checkout, context())
+        assert "opensesame" not in str(caught.value)
+
+
+@pytest.mark.anyio
 async def test_without_a_login_it_is_refused_at_once(
     bare: Path, machine: Path, finished: Path, context: Make, served: Any
 ) -> None:

@@ -69,6 +69,22 @@ async def test_a_wrong_password_is_refused(
         assert (await ship(finished, context(), dest="dav:box")).files == 9
 
 
+async def test_sftp(
+    served: Any, tmp_path: Path, finished: Path, context: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served("sftp", tmp_path / "sftp", "--user", "me", "--pass", "opensesame") as port:
+        hidden = await anyio.run_process(["rclone", "obscure", "opensesame"])
+        remote(monkeypatch, "FAR", type="sftp", host="127.0.0.1", port=str(port), user="me")
+        remote(monkeypatch, "FAR", **{"pass": hidden.stdout.decode().strip()})
+        assert (await ship(finished, context(), dest="far:box")).files == 9
+        assert tree(tmp_path / "sftp/box/nightly/r1") == tree(finished)
+        assert (await ship(finished, context(), dest="far:box")).details["sent"] == 0
+        hidden = await anyio.run_process(["rclone", "obscure", "another-one"])
+        remote(monkeypatch, "FAR", **{"pass": hidden.stdout.decode().strip()})
+        with pytest.raises(ShipRefused, match="unable to authenticate"):
+            await ship(finished, context(), dest="far:box")
+
+
 async def test_s3(served: Any, tmp_path: Path, finished: Path, context: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s3" / "bucket").mkdir(parents=True)
     with served("s3", tmp_path / "s3", "--auth-key", "somebody,opensesame") as port:

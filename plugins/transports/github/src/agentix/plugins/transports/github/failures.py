@@ -13,7 +13,7 @@ RACED = re.compile(
 """Somebody else has pushed at the same time."""
 _HINTS = (
     (
-        r"could not read (username|password)|authentication failed|invalid username|terminal prompts disabled|\b401\b",
+        r"could not read (username|password)|authentication failed|invalid username|prompts disabled|error: 401",
         "git has no login for it: set up a credential helper (such as `gh auth setup-git`), GH_TOKEN or an ssh key",
     ),
     (
@@ -24,9 +24,9 @@ _HINTS = (
         r"host key verification failed",
         "the server's key is not known here: connect once by hand with ssh and compare it",
     ),
-    (r"\b403\b|permission to .* denied|write access", "the login may not write there"),
+    (r"error: 403|permission to .* denied|write access", "the login may not write there"),
     (
-        r"repository .*not found|does not appear to be a git repository|\b404\b",
+        r"repository .*not found|does not appear to be a git repository|error: 404",
         "there is no such repository for this login",
     ),
     (
@@ -41,7 +41,7 @@ _HINTS = (
         "`git config --global user.name NAME` and `git config --global user.email ADDRESS`",
     ),
     (r"dubious ownership", "git does not trust the checkout, which belongs to somebody else"),
-    (r"invalid path|unable to update", "git takes no file of that name: send an archive of it"),
+    (r"invalid path|update-index: unable", "git takes no file of that name: send an archive of it"),
     (r"transport '.*' not allowed", "git may not use an address of this kind"),
 )
 _PASSWORD = re.compile(r"(://)[^/@\s]+@")

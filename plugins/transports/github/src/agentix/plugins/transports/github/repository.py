@@ -87,7 +87,11 @@ async def _address(git: Git, branch: str, checkout: str) -> str:
     remote = next((name for name in (*wanted, "origin", *names[:1]) if name in names), None)
     if remote is None:
         raise ShipRefused(f"the checkout {checkout} has no remote to push to: `git remote add origin ADDRESS`")
-    address = (await _said(git, "remote", "get-url", "--push", remote)).splitlines()[0]
+    # As it is written: what `insteadOf` makes of it may have a login in it, and is git's to know.
+    said = [await _said(git, "config", "--get-all", f"remote.{remote}.{key}") for key in ("pushurl", "url")]
+    address = next((line for lines in said for line in lines.splitlines()), None)
+    if address is None:
+        raise ShipRefused(f"the remote {remote} of the checkout {checkout} has no address: `git remote -v`")
     if why := refuse_address(address, user=True):
         raise ShipRefused(
             f"the remote {remote} of the checkout {checkout}: {why} (`git remote set-url {remote} ADDRESS`)"
