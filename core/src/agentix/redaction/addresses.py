@@ -24,7 +24,7 @@ _VERSION = re.compile(
 )
 _PRODUCT = re.compile(rb"(?<![/\w.])[A-Z][A-Za-z]+/\Z")
 _DASHED = re.compile(rb"(?<![0-9A-Za-z])ip-(?P<four>[0-9]{1,3}(?:-[0-9]{1,3}){3})(?![0-9A-Za-z])")
-_COLONS = re.compile(rb":[0-9A-Fa-f]{0,4}:")
+_COLONS = re.compile(rb":(?::|[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:)")
 _SIX = re.compile(rb"[0-9A-Fa-f:]{2,39}(?:(?<=:)[0-9]{1,3}(?:\.[0-9]{1,3}){3})?")
 _LEFT = re.compile(rb"[0-9A-Fa-f:]{0,39}\Z")
 

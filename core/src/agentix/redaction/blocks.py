@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agentix.redaction.known import Span
 from agentix.redaction.pieces import BLOCK
-from agentix.redaction.spans import taken_out
+from agentix.redaction.spans import MASK, taken_out
 
 CONTEXT = 128
 """Bytes before a place that are looked at to tell what stands there."""
 _ROUNDS = 8
+_BESIDE = 4096
+_MASK = MASK.encode()
 
 Stage = Callable[[bytes], list[Span]]
 """Finds one sort of secrets."""
@@ -32,15 +34,41 @@ def cleaned(
         The bytes, and the place that `before` has in them.
     """
     limit = len(data) if before is None else before
-    # What was taken out may have kept something beside it from being told: 1.2.3.4 is no address after a letter.
-    for _ in range(_ROUNDS):
+    # What was taken out may have kept something beside it from being told: 1.2.3.4 is no address after a letter. So
+    # what is beside it is looked at again.
+    for number in range(_ROUNDS):
         given = data
         for stage in stages:
-            if spans := stage(data):
+            if spans := stage(data) if number == 0 else _beside_masks(stage, data):
                 data, limit = taken_out(data, spans, before=limit, counts=counts)
-        if data is given or data == given:
+        if data is given:
             break
     return data, limit
+
+
+def _beside_masks(stage: Stage, data: bytes) -> list[Span]:
+    found: list[Span] = []
+    for start, end in _around_masks(data):
+        begins = max(0, start - _BESIDE)
+        for first, last, kind in stage(data[begins : end + _BESIDE]):
+            if first + begins < end and last + begins > start:
+                found.append((first + begins, last + begins, kind))
+    return found
+
+
+def _around_masks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Pieces of the data that lie near enough to a mask for it to matter to what they are."""
+    start = end = -1
+    place = data.find(_MASK)
+    while place >= 0:
+        if start >= 0 and place - CONTEXT > end:
+            yield start, end
+            start = -1
+        start = max(0, place - CONTEXT) if start < 0 else start
+        end = place + len(_MASK) + CONTEXT
+        place = data.find(_MASK, place + len(_MASK))
+    if start >= 0:
+        yield start, end
 
 
 class Filter:

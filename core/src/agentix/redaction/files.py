@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from agentix.redaction.blocks import piped
 from agentix.redaction.containers import UNREADABLE, Inside
-from agentix.redaction.json_files import Broken, mended_copy
+from agentix.redaction.json_files import Broken, may_be_json, mended_copy
 from agentix.redaction.opening import opened
 from agentix.redaction.pieces import BLOCK, NotText, as_before, as_utf8, pieces
 from agentix.redaction.results import RedactionResult
@@ -79,7 +79,8 @@ def _copied(redactor: Redactor, file: IO[bytes], copy: IO[bytes], name: str) -> 
             copy.seek(0)
             copy.truncate()
         else:
-            return (_kept_valid(file, copy) if counts and encoding_of(head)[0] == "utf-8" else None), counts
+            changed_json = counts and encoding_of(head)[0] == "utf-8" and may_be_json(head)
+            return (_kept_valid(file, copy) if changed_json else None), counts
     shutil.copyfileobj(file, copy, BLOCK)
     copy.flush()
     return _refused(redactor, copy), Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import mmap
 import re
@@ -51,6 +52,11 @@ def mended_lines(before: str, after: str) -> str:
     return done.decode("utf-8", "surrogatepass")
 
 
+def may_be_json(head: bytes) -> bool:
+    """Whether a file that begins like that may be JSON, or have some on every line."""
+    return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+
+
 def mended_copy(before: IO[bytes], after: IO[bytes]) -> Iterator[bytes]:
     """A copy that was masked, made valid: a document, or one on each line.
 
@@ -61,18 +67,19 @@ def mended_copy(before: IO[bytes], after: IO[bytes]) -> Iterator[bytes]:
     Raises:
         Broken: It cannot be made valid.
     """
+    lines = _mended_lines(lambda: before.readline(WHOLE), lambda: after.readline(WHOLE))
     first = before.readline(WHOLE)
     size = before.seek(0, 2)
     before.seek(0)
-    if is_json(first) or first.lstrip()[:1] not in (b"{", b"["):
-        yield from _mended_lines(lambda: before.readline(WHOLE), lambda: after.readline(WHOLE))
+    if is_json(first):
+        yield from lines
     elif size > WHOLE:
         yield from _mended_parts(after)
     elif is_json(whole := before.read()):
         yield mended(whole, after.read())
     else:
         before.seek(0)
-        yield from _mended_lines(lambda: before.readline(WHOLE), lambda: after.readline(WHOLE))
+        yield from lines
 
 
 def _mended_lines(before: Callable[[], bytes], after: Callable[[], bytes]) -> Iterator[bytes]:
@@ -98,7 +105,7 @@ def _as_text(part: re.Match[bytes]) -> bytes:
 
 def is_json(data: bytes) -> bool:
     """Whether it is one JSON document."""
-    if data.strip()[:1] not in (b"{", b"["):
+    if not may_be_json(data):
         return False
     try:
         json.loads(data)

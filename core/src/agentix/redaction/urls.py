@@ -13,11 +13,9 @@ _NAMES = (
     rb"|key-pair-id|policy|(?:access|auth|id|refresh|session|private|api|secret)?[-_]?token"
     rb"|client_secret|api[-_]?key|apikey|password|passwd|secret"
 )
-_PARAMETER = re.compile(
-    rb"(?:[?&]|&amp;|\\u0026|%3f|%26|[?&]amp;)(?:" + _NAMES + rb")(?P<sign>=|%3d|\\u003d)"
-    rb"(?P<value>[^\s&\"'<>\\#;,`(){}|*$]{4,4096})",
-    re.I,
-)
+_VALUE = rb"(?P<value>[^\s&\"'<>\\#;,`(){}|*$]{4,4096})"
+_PARAMETER = re.compile(rb"[?&](?:amp;)?(?i:" + _NAMES + rb")=" + _VALUE)
+_ESCAPED = re.compile(rb"(?i:(?:\\u0026|%3f|%26)(?:" + _NAMES + rb")(?P<sign>=|%3d|\\u003d))" + _VALUE)
 _LOGIN = re.compile(
     rb"://(?:(?P<user>[^\s/@:\"'\\<>?#\[\]]{0,256}):(?P<password>[^\s/@\"'\\<>?#]{1,512})"
     rb"|(?P<token>(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,512}))@(?=[A-Za-z0-9\[])"
@@ -27,15 +25,13 @@ _BLANK = re.compile(rb"\$\{?\w+\}?|\{\w*\}|%s|\*+")
 
 def url_spans(data: bytes) -> list[Span]:
     """What signs a URL, or logs in with it; names and users stay."""
-    found: list[Span] = []
-    if b"=" in data or b"%3" in data or b"u003d" in data:
-        for match in _PARAMETER.finditer(data):
-            value, start = match["value"], match.start("value")
-            if match["sign"] != b"=":
-                # In a URL that is itself a parameter, an escaped & ends the value.
-                value = re.split(rb"(?i)%26|\\u0026", value, maxsplit=1)[0]
+    found = [(match.start("value"), match.end("value"), PARAMETER) for match in _PARAMETER.finditer(data)]
+    if b"u0026" in data or b"%26" in data or b"%3F" in data or b"%3f" in data:
+        for match in _ESCAPED.finditer(data):
+            # In a URL that is itself a parameter, an escaped & ends the value.
+            value = re.split(rb"(?i)%26", match["value"], maxsplit=1)[0] if match["sign"] != b"=" else match["value"]
             if len(value) >= 4:
-                found.append((start, start + len(value), PARAMETER))
+                found.append((match.start("value"), match.start("value") + len(value), PARAMETER))
     place = data.find(b"://")
     while place >= 0:
         login = _LOGIN.match(data, place)
