@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -267,7 +268,8 @@ async def test_the_token_of_the_environment_is_handed_to_github_alone(
 async def test_no_login_is_on_a_command_line(
     bare: Path, machine: Path, finished: Path, context: Make, served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GH_TOKEN", "canary-in-the-environment")
+    password, token = f"of-helper-{uuid4().hex}", f"of-environment-{uuid4().hex}"
+    monkeypatch.setenv("GH_TOKEN", token)
     found: set[str] = set()
     done = threading.Event()
 
@@ -278,10 +280,10 @@ async def test_no_login_is_on_a_command_line(
                     words = path.read_bytes()
                 except OSError:
                     continue
-                found.update(canary for canary in ("opensesame", "canary-in-the") if canary.encode() in words)
+                found.update(canary for canary in (password, token) if canary.encode() in words)
 
-    with served(bare, password="opensesame") as address:
-        store(machine, address, "opensesame")
+    with served(bare, password=password) as address:
+        store(machine, address, password)
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
