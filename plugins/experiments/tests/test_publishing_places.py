@@ -62,3 +62,35 @@ step, raw = Odd, Raw
     assert ended["fine"]["published"] == ["figures/one.txt"]
     assert (lab.path() / ".staging/figures/one.txt").read_text() == "made"
     assert (lab.path() / "report.md").read_text().startswith("#")
+
+
+def test_a_step_that_is_told_what_to_ship_does_not_wait_for_a_better_one(lab) -> None:
+    (lab.root / "odd.py").write_text(
+        """
+from pydantic import BaseModel
+from agentix.api import Scope
+
+class Nothing(BaseModel):
+    pass
+
+class Odd:
+    scopes = frozenset({Scope.PER_EXPERIMENT})
+    Inputs = Nothing
+    publishes = True
+    async def run(self, ctx, inputs):
+        raise RuntimeError("no rows")
+
+step = Odd
+"""
+    )
+    pipeline = f"""
+  per_experiment:
+  - {{uses: '{lab.root}/odd.py:step', name: rows, on_failure: warn}}
+  - {{uses: ship, with: {{using: take, dest: x, path: manifest.json}}}}
+  - {{uses: ship, name: rest, with: {{using: take, dest: y}}}}
+"""
+    assert lab.run(write(lab, pipeline)) == 1
+    assert (lab.root / "sent/x/path").is_file()
+    assert lab.manifest()["incomplete"].startswith(
+        "rest: rows, whose result would be shipped, has failed: RuntimeError: no rows"
+    )

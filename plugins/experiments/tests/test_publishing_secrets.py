@@ -9,7 +9,7 @@ import tarfile
 import pytest
 from published import MODEL, SHIP, holding, names, write
 
-from agentix.api import load_run
+from agentix.api import Hooks, hookimpl, load_run
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -199,3 +199,48 @@ def test_a_trial_that_never_had_its_key_can_be_published_without_it(lab) -> None
     )
     assert lab.run(file) == 3
     assert len(load_run(lab.root / "sent/x/run").records) == 2
+
+
+def test_a_file_that_could_not_be_cleaned_of_a_key_is_not_published_with_another_key_either(lab, monkeypatch) -> None:
+    monkeypatch.setenv("THE_KEY", CANARY)
+    leaky = r"""
+leaky:
+  script: |
+    printf 'a\0b%s\0c' "$LLM_API_KEY" | tee "$OUT_DIR/core.bin" > "$OUT_DIR/$LLM_API_KEY.bin"
+    echo 1 > "$OUT_DIR/reward.txt"
+"""
+    given = {"matrix": "{agents: [x], llm_specs: [m]}", "head": MODEL, "commands": leaky}
+    plain = write(lab, "  per_trial: [{uses: leaky}]\n", **given)
+    assert lab.run(plain, executor=None) == 0
+    notes = lab.records()["a-x-m-1"].notes
+    assert any("out/core.bin holds" in note for note in notes) and CANARY not in str(notes)
+    monkeypatch.setenv("THE_KEY", "another-key-than-before")
+    done = lab.cli("ship", "r", str(write(lab, "  per_trial: [{uses: leaky}]\n" + SHIP, **given)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    sent = lab.root / "sent/x/run/trials/a-x-m-1"
+    assert (sent / "out/reward.txt").exists() and not (sent / "out/core.bin").exists()
+
+
+class Internal:
+    """A plugin that knows what is nobody else's business."""
+
+    @hookimpl
+    def agentix_redaction_patterns(self) -> dict[str, str]:
+        return {"internal_host": r"[a-z]+[.]corp[.]example"}
+
+
+def test_what_plugins_want_taken_out_is_in_no_file_and_no_record(lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed() -> tuple[Hooks, list[str]]:
+        hooks = Hooks()
+        assert hooks.register(Internal(), name="acme") == []
+        return hooks, []
+
+    monkeypatch.setattr(Hooks, "installed", installed)
+    tell = """
+tell: {script: 'echo build.corp.example > $OUT_DIR/log.txt; echo 1 > $OUT_DIR/reward.txt'}
+warn: {script: 'echo on build.corp.example >&2; exit 1'}
+"""
+    pipeline = "  per_trial: [{uses: tell}, {uses: warn, on_failure: warn}]\n" + SHIP
+    assert lab.run(write(lab, pipeline, commands=tell), executor=None) == 0
+    assert holding(lab.root / "sent", b"build.corp.example") == []
+    assert lab.records()["a-someone-1"].redaction["internal_host"] == 1

@@ -66,6 +66,8 @@ class StepContext:
     """What is to be shipped, for a step that ships; it stands below `run_dir`, and is to be read only."""
     secrets: Secrets = field(default_factory=Secrets)
     """The values that nothing published may hold."""
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    """What else plugins want taken out, for a step that redacts: regular expressions by the kind that they count as."""
     withheld: Callable[[], Iterable[Mapping[str, Any]]] = _none
     """The redacted records of dropped trials, per experiment, for a step that publishes."""
     work: TrialWork | None = None

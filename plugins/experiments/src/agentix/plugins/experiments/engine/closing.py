@@ -38,18 +38,27 @@ def left_to_do(steps: Sequence[ResolvedStep], manifest: ExperimentManifest | Non
     return tuple(step for step in steps if (step.label, step.fingerprint()) not in done)
 
 
-def open_publication(parts: Parts, path: Path) -> Publication:
+def open_publication(parts: Parts, path: Path, *, hooks: Hooks) -> Publication:
     """What of a run may leave this machine; the reports at the top of its directory are a part of that.
 
     Args:
         parts: What the run is made of.
         path: Its directory.
+        hooks: Asked what has to be taken out besides.
+
+    Raises:
+        PluginBroken: A plugin cannot say that.
     """
     experiment = parts.submission.experiment.name
     ctx = StepContext(scope=Scope.PER_EXPERIMENT, run_id=path.name, run_dir=path, work_dir=path, experiment=experiment)
     given = [step.given.get("dest") for step in closing_steps(parts) if step.reports]
     names = {fill(dest, variables(ctx)) for dest in given if isinstance(dest, str)}
-    return Publication(parts, run_dir=path, reports={*_REPORTS, *(name for name in names if name and "/" not in name)})
+    return Publication(
+        parts,
+        run_dir=path,
+        reports={*_REPORTS, *(name for name in names if name and "/" not in name)},
+        patterns={} if parts.pipeline.redact is None else hooks.redaction_patterns(),
+    )
 
 
 class Closing:

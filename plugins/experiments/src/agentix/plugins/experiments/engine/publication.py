@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import anyio.to_thread
@@ -27,7 +28,7 @@ from agentix.plugins.experiments.publishing import (
     look_up,
     withheld_records,
 )
-from agentix.plugins.experiments.steps import ResolvedStep, StepResult
+from agentix.plugins.experiments.steps import ResolvedStep, StepResult, digest
 from agentix.plugins.experiments.steps.templates import example, fill
 
 
@@ -38,15 +39,24 @@ class Publication:
         parts: What the run is made of.
         run_dir: Its directory.
         reports: Files at the top of it that are published too.
+        patterns: What plugins want taken out of everything.
     """
 
-    def __init__(self, parts: Parts, *, run_dir: Path, reports: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        run_dir: Path,
+        reports: Iterable[str] = (),
+        patterns: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.failed: dict[str, str] = {}
         """By trial, why it could not be redacted in this session."""
         self.keys: dict[str, str] = {}
         """By model, why its key is not known."""
         self.redact: ResolvedStep | None = parts.pipeline.redact
         self.secrets = parts.keys.masks
+        self.patterns = patterns
         self.run_dir = run_dir.absolute()
         self._parts = parts
         self._reports = frozenset(reports)
@@ -73,13 +83,14 @@ class Publication:
     @cached_property
     def cleaner(self) -> Cleaner:
         """Takes secrets out of records, and of files of the run as a whole."""
-        return Cleaner(self.secrets, rules=None if self.redact is None else _rules(self.redact))
+        rules = RedactionRules() if self.redact is None else _rules(self.redact)
+        return Cleaner(self.secrets, rules=replace(rules, patterns={**self.patterns, **rules.patterns}))
 
     @cached_property
     def redacts_as(self) -> str:
-        """Fingerprint of the step that redacts."""
+        """Fingerprint of the step that redacts, and of what plugins want."""
         assert self.redact is not None
-        return self.redact.fingerprint()
+        return digest([self.redact.fingerprint(), dict(self.patterns)])
 
     def forget(self, trial_ids: Iterable[str]) -> None:
         """Remove everything of trials, such as those that are run again."""
@@ -200,10 +211,10 @@ class Publication:
         )
 
 
-def _rules(redact: ResolvedStep) -> RedactionRules | None:
+def _rules(redact: ResolvedStep) -> RedactionRules:
     """What the step that redacts takes out of results, where it says so, which holds for records too."""
-    if redact.step is None:
-        return None
-    inputs = redact.step.Inputs.model_validate(fill(redact.given, example(redact.scope)))
-    rules = getattr(inputs, "rules", None)
-    return rules if isinstance(rules, RedactionRules) else None
+    rules = None
+    if redact.step is not None:
+        inputs = redact.step.Inputs.model_validate(fill(redact.given, example(redact.scope)))
+        rules = getattr(inputs, "rules", None)
+    return rules if isinstance(rules, RedactionRules) else RedactionRules()

@@ -132,7 +132,8 @@ class PublishedSteps:
         if not found.published:
             why = found.withheld.line if found.withheld else "no trial has ended"
             raise ShipRefused("; ".join([f"there is nothing to ship: {why}", *found.withheld.reasons()]))
-        return await self._publication.shipment(step, ctx, default=self._default(step))
+        default = self._default(step) if step.path is None else None
+        return await self._publication.shipment(step, ctx, default=default)
 
     def _default(self, step: ResolvedStep) -> str | None:
         """What the nearest step before it that has published anything has.

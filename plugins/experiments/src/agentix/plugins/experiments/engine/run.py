@@ -71,7 +71,7 @@ def _run(request: RunRequest, parts: Parts, path: Path, signals: SignalLatch) ->
             display.note(f"note: {notice}")
             log.info("note: %s", notice)
 
-        publication = kept.enter_context(open_publication(parts, path))
+        publication = kept.enter_context(open_publication(parts, path, hooks=hooks))
         outcome = Outcome(resume_with=request.resume_with(board.run_id))
 
         async def session() -> None:

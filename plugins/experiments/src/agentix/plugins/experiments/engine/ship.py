@@ -105,7 +105,7 @@ def _ship(request: ShipRequest, parts: Parts, signals: SignalLatch) -> int:
         for notice in (*parts.notices, *notes, *writer.notices, *_notices(parts, writer, board)):
             display.note(f"note: {notice}")
             log.info("note: %s", notice)
-        publication = kept.enter_context(open_publication(parts, writer.layout.root))
+        publication = kept.enter_context(open_publication(parts, writer.layout.root, hooks=hooks))
         outcome = Outcome(resume_with=request.again, began=not request.dry_run)
         preview = Preview(parts, publication, layout=writer.layout, manifest=manifest, board=board, say=display.say)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from agentix.cli.api import ExperimentManifest, Layout, log
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.publication import Publication
 from agentix.plugins.experiments.engine.units import STEPS_DIR, trial_context
+from agentix.plugins.experiments.engine.work import UNCLEAN
 from agentix.plugins.experiments.publishing import nearest
 from agentix.plugins.experiments.steps import ResolvedStep, StepResult, failed, run_step
 
@@ -75,6 +76,7 @@ class TrialSteps:
             secrets=publication.secrets,
             say=say,
         )
+        ctx = replace(ctx, patterns=publication.patterns)
         try:
             if step.publishes:
                 ctx = publication.of_trial(ctx, record)
@@ -87,6 +89,8 @@ class TrialSteps:
             return self._ended(step, record, failed(step, error, ctx))
         result = await run_step(step, ctx, runner=self._runner)
         try:
+            if step.redacts and result.outcome is not None:
+                await anyio.to_thread.run_sync(_leave_out_unclean, record, tuple(result.outcome.publish.values()))
             places = await publication.accept(step, ctx, result, trial_id=trial_id)
         except (AgentixError, OSError) as error:
             result = failed(step, error, ctx)
@@ -136,6 +140,14 @@ class TrialSteps:
         if masks:
             place: Path = self._layout.trial(trial_id) / STEPS_DIR
             await anyio.to_thread.run_sync(masks.clean_files, place)
+
+
+def _leave_out_unclean(record: Record, copies: Sequence[Path]) -> None:
+    """Publish no file that held a key when the trial ended and could not be cleaned: the key may be another one now."""
+    for note in record.notes:
+        name = note.removesuffix(UNCLEAN)
+        for copy in copies if name != note and ".." not in Path(name).parts else ():
+            (copy / name).unlink(missing_ok=True)
 
 
 def cases_of(manifest: ExperimentManifest) -> dict[str, Case]:

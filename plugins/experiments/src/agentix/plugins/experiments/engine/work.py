@@ -42,6 +42,10 @@ OnEvent = Callable[[Event], None]
 Upcoming = Callable[[int], Sequence[Trial]]
 
 
+UNCLEAN = " holds the model's key and could not be cleaned of it"
+"""What the notes of a record say of such a file, after its name."""
+
+
 def _nothing(count: int) -> Sequence[Trial]:
     return ()
 
@@ -150,7 +154,7 @@ class Executor:
             # What failed before it had a sandbox has left the one that was made for it.
             await self._preparer.discard(work.trial)
         rollout = await anyio.to_thread.run_sync(masks.within, rollout) if masks else rollout
-        notes = tuple(f"{name} holds the model's key and could not be cleaned of it" for name in unclean[:20])
+        notes = tuple(masks.text(f"{name}{UNCLEAN}") for name in unclean[:20])
         return priced(replace(rollout, notes=(*rollout.notes, *notes)) if notes else rollout, work.llm)
 
     async def _execute(self, ctx: StepContext, work: TrialWork) -> Rollout:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -68,7 +69,7 @@ def _redact(ctx: StepContext, inputs: RedactInputs) -> StepOutcome:
     fresh = ctx.work_dir / uuid4().hex
     try:
         copy = fresh / "trials" / trial_id
-        redactor = Redactor(ctx.secrets, rules=inputs.rules)
+        redactor = Redactor(ctx.secrets, rules=replace(inputs.rules, patterns=ctx.patterns))
         result = redactor.tree(
             ctx.trial_dir,
             copy,
