@@ -10,6 +10,7 @@ from published import SHIP, holding, names, write
 
 from agentix.api import load_run
 from agentix.plugins.experiments.documents import ExperimentError
+from agentix.plugins.experiments.progress import Board, counts
 
 
 def test_the_tree_is_laid_out_like_the_run_and_holds_nothing_of_this_machine(lab) -> None:
@@ -100,7 +101,10 @@ def test_a_trial_that_cannot_be_redacted_is_withheld_and_the_others_go(lab, capf
     assert [r.trial_id for r in load_run(lab.root / "sent/x/run")] == ["b-someone-1"]
     said = capfd.readouterr().out
     assert "1 trial is withheld: 1 could not be redacted" in said and "No space left on device" in said
-    assert "1 could not be redacted" in lab.cli("status", "r").stdout
+    status = lab.cli("status", "r").stdout
+    assert "2/2 trials done · 1 could not be redacted" in status
+    assert "step ship: 1 trial is withheld: 1 could not be redacted; took it" in status
+    assert "REDACT_FAILED" in lab.cli("status", "r", "--failures", "--json").stdout
     # It is tried again when the run is shipped again, and its line says what is true of what goes.
     (lab.root / "broken-a-someone-1").unlink()
     shutil.rmtree(lab.root / "sent")
@@ -209,3 +213,20 @@ def test_a_file_that_orders_its_steps_wrongly_is_refused(lab) -> None:
     file = write(lab, "  per_trial: [{uses: auto}, {uses: archive}, {uses: redact}]\n")
     with pytest.raises(ExperimentError, match="has to come before"):
         lab.run(file)
+
+
+def test_a_trial_that_is_published_is_seen_in_each_step_like_in_any_other(lab, monkeypatch) -> None:
+    seen: list[str] = []
+    real = Board.move
+
+    def move(board: Board, trial_id: str, step: str) -> None:
+        real(board, trial_id, step)
+        if trial_id == "a-someone-1":
+            seen.append(counts(board).partition("(")[2].partition(")")[0])
+
+    monkeypatch.setattr(Board, "move", move)
+    ship = "{uses: ship, with: {using: take, dest: '{{.TrialID}}'}}"
+    pipeline = f"  per_trial: [{{uses: auto}}, {{uses: archive}}, {ship}]\n"
+    assert lab.run(write(lab, pipeline)) == 0
+    for step in ("redact×1", "archive×1", "ship×1"):
+        assert any(step in line for line in seen), seen
