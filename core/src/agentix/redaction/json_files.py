@@ -6,7 +6,7 @@ import codecs
 import json
 import mmap
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 WHOLE = 64 << 20
@@ -67,7 +67,7 @@ def mended_copy(before: IO[bytes], after: IO[bytes]) -> Iterator[bytes]:
     Raises:
         Broken: It cannot be made valid.
     """
-    lines = _mended_lines(lambda: before.readline(WHOLE), lambda: after.readline(WHOLE))
+    lines = _mended_lines(before, after)
     first = before.readline(WHOLE)
     size = before.seek(0, 2)
     before.seek(0)
@@ -82,9 +82,10 @@ def mended_copy(before: IO[bytes], after: IO[bytes]) -> Iterator[bytes]:
         yield from lines
 
 
-def _mended_lines(before: Callable[[], bytes], after: Callable[[], bytes]) -> Iterator[bytes]:
-    while line := after():
-        yield mended(before(), line)
+def _mended_lines(before: IO[bytes], after: IO[bytes]) -> Iterator[bytes]:
+    for old, new in zip(before, after, strict=False):
+        yield new if new == old else mended(old, new)
+    yield from after
 
 
 def _mended_parts(file: IO[bytes]) -> Iterator[bytes]:

@@ -31,6 +31,9 @@ class Redactor:
 
     What it takes out becomes `***`. Doing it again changes nothing, and what holds nothing stays as it is.
 
+    What cannot be found is a value that was changed otherwise than into its known forms: reversed, encrypted, cut into
+    parts with something between them, or compressed by a format that is no archive (a picture, a document, a table).
+
     Args:
         secrets: The known values; those that are added later count from then on.
         rules: What else.

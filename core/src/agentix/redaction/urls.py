@@ -14,8 +14,10 @@ _NAMES = (
     rb"|client_secret|api[-_]?key|apikey|password|passwd|secret"
 )
 _VALUE = rb"(?P<value>[^\s&\"'<>\\#;,`(){}|*$]{4,4096})"
-_PARAMETER = re.compile(rb"[?&](?:amp;)?(?i:" + _NAMES + rb")=" + _VALUE)
+# What begins with one certain byte is found many times faster than what begins with one of two.
+_PARAMETERS = tuple(re.compile(sign + rb"(?:amp;)?(?i:" + _NAMES + rb")=" + _VALUE) for sign in (rb"\?", rb"&"))
 _ESCAPED = re.compile(rb"(?i:(?:\\u0026|%3f|%26)(?:" + _NAMES + rb")(?P<sign>=|%3d|\\u003d))" + _VALUE)
+_PERCENT = re.compile(rb"%(?:26|3[Ff])")
 _LOGIN = re.compile(
     rb"://(?:(?P<user>[^\s/@:\"'\\<>?#\[\]]{0,256}):(?P<password>[^\s/@\"'\\<>?#]{1,512})"
     rb"|(?P<token>(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,512}))@(?=[A-Za-z0-9\[])"
@@ -25,8 +27,12 @@ _BLANK = re.compile(rb"\$\{?\w+\}?|\{\w*\}|%s|\*+")
 
 def url_spans(data: bytes) -> list[Span]:
     """What signs a URL, or logs in with it; names and users stay."""
-    found = [(match.start("value"), match.end("value"), PARAMETER) for match in _PARAMETER.finditer(data)]
-    if b"u0026" in data or b"%26" in data or b"%3F" in data or b"%3f" in data:
+    found = [
+        (match.start("value"), match.end("value"), PARAMETER)
+        for pattern in _PARAMETERS
+        for match in pattern.finditer(data)
+    ]
+    if (b"\\" in data and b"\\u0026" in data) or (b"%" in data and _PERCENT.search(data)):
         for match in _ESCAPED.finditer(data):
             # In a URL that is itself a parameter, an escaped & ends the value.
             value = re.split(rb"(?i)%26", match["value"], maxsplit=1)[0] if match["sign"] != b"=" else match["value"]
