@@ -24,6 +24,7 @@ from agentix.plugins.experiments.publishing import (
     Restage,
     Shipment,
     Staging,
+    Withheld,
     look_over,
     look_up,
     withheld_records,
@@ -54,6 +55,8 @@ class Publication:
         """By trial, why it could not be redacted in this session."""
         self.keys: dict[str, str] = {}
         """By model, why its key is not known."""
+        self.withheld = Withheld()
+        """The trials that were not published when the tree was put together last."""
         self.redact: ResolvedStep | None = parts.pipeline.redact
         self.secrets = parts.keys.masks
         self.patterns = patterns
@@ -147,7 +150,9 @@ class Publication:
             width=self._parts.submission.experiment.pipeline.concurrency,
             say=say,
         )
-        return await assembly.run(manifest)
+        found = await assembly.run(manifest)
+        self.withheld = found.withheld
+        return found
 
     def of_trial(self, ctx: StepContext, record: Record) -> StepContext:
         """A trial as a step sees it that publishes."""

@@ -127,7 +127,8 @@ def _ship(request: ShipRequest, parts: Parts, signals: SignalLatch) -> int:
         ended = preview.manifest if request.dry_run else writer.manifest
     labels = {step.label for step in parts.pipeline.per_experiment if step.publishes}
     ends = [end for end in ended.ended if end.step in labels]
-    code = _exit_code(outcome, ends)
+    code = _exit_code(outcome, () if request.dry_run else ends)
+    withheld = publication.withheld
     if request.json:
         data = {
             "run_id": manifest.run_id,
@@ -138,7 +139,7 @@ def _ship(request: ShipRequest, parts: Parts, signals: SignalLatch) -> int:
             "stopped": outcome.stopped,
             "steps": [end.model_dump(mode="json") for end in ends],
             "shipments": preview.shown,
-            "withheld": preview.withheld,
+            "withheld": {"dropped": withheld.dropped, "unredacted": dict(withheld.unredacted)},
         }
         Output.stdout().write(json.dumps(data, indent=2, allow_nan=False) + "\n")
         return code
@@ -173,4 +174,4 @@ def _notices(parts: Parts, writer: ExperimentWriter, board: Board) -> Iterator[s
         yield f"the file is of the experiment {experiment.name}, the run of {manifest.experiment}"
     lacking = manifest.planned - len(board.recorded)
     if lacking > 0:
-        yield f"{plural(lacking, 'trial')} of {manifest.planned} have no result yet, and are no part of what is shipped"
+        yield f"{lacking} of {plural(manifest.planned, 'trial')} without a result, which are no part of what is shipped"

@@ -66,7 +66,6 @@ class Preview:
         """With how the steps have ended that make what is shipped."""
         self.shown: list[dict[str, Any]] = []
         """What would go, for programs."""
-        self.withheld: dict[str, int] = {}
         self._publication = publication
         self._board = board
         self._say = say
@@ -95,7 +94,6 @@ class Preview:
         publication, ctx = self._publication, self._context(step)
         try:
             found = await self._steps.whole(runner)
-            self.withheld = {"dropped": found.withheld.dropped, "unredacted": len(found.withheld.unredacted)}
             ctx = publication.of_run(ctx)
             shipment = await self._steps.shipment(step, ctx, found)
         except AgentixError as error:

@@ -89,7 +89,7 @@ class TrialSteps:
             return self._ended(step, record, failed(step, error, ctx))
         result = await run_step(step, ctx, runner=self._runner)
         try:
-            if step.redacts and result.outcome is not None:
+            if step.redacts and result.outcome is not None and any(n.endswith(UNCLEAN) for n in record.notes):
                 await anyio.to_thread.run_sync(_leave_out_unclean, record, tuple(result.outcome.publish.values()))
             places = await publication.accept(step, ctx, result, trial_id=trial_id)
         except (AgentixError, OSError) as error:
@@ -100,8 +100,9 @@ class TrialSteps:
 
     async def _before_redacting(self, record: Record) -> None:
         why = await self._publication.why_no_key(record.llm_spec, detail=record.failure_detail)
-        # Whatever there is of it was made of something else than what is redacted now.
-        await anyio.to_thread.run_sync(self._publication.staging.withdraw, record.trial_id)
+        if self._publication.staging.knows(record.trial_id):
+            # It was made of something else than what is redacted now.
+            await anyio.to_thread.run_sync(self._publication.staging.withdraw, record.trial_id)
         if why is not None:
             raise ShipRefused(why)
 
