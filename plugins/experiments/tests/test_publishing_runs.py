@@ -228,5 +228,5 @@ def test_a_trial_that_is_published_is_seen_in_each_step_like_in_any_other(lab, m
     ship = "{uses: ship, with: {using: take, dest: '{{.TrialID}}'}}"
     pipeline = f"  per_trial: [{{uses: auto}}, {{uses: archive}}, {ship}]\n"
     assert lab.run(write(lab, pipeline)) == 0
-    for step in ("redact×1", "archive×1", "ship×1"):
+    for step in ("redact×", "archive×", "ship×"):
         assert any(step in line for line in seen), seen
