@@ -226,7 +226,7 @@ class Internal:
 
     @hookimpl
     def agentix_redaction_patterns(self) -> dict[str, str]:
-        return {"internal_host": r"[a-z]+[.]corp[.]example"}
+        return {"internal_host": r"[a-z]{1,40}[.]corp[.]example"}
 
 
 def test_what_plugins_want_taken_out_is_in_no_file_and_no_record(lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -88,14 +88,20 @@ class Assembly:
         return found
 
     async def _redact(self, found: Assembled) -> None:
-        """Redact what is missing or out of date."""
-        waiting: list[Record] = []
-        await _in_turns(self._outdated(waiting))
-        if not waiting:
-            return
-        found.changed = True
-        if len(waiting) > 1:
-            self.say(f"redacting {len(waiting)} trials")
+        """Redact what is missing or out of date; of all trials only a few are in memory at once."""
+        records = iter(load_run(self.staging.run_dir))
+
+        def some() -> list[Record] | None:
+            batch = list(islice(records, _AT_ONCE))
+            return [record for record in batch if self._is_outdated(record)] if batch else None
+
+        while (waiting := await anyio.to_thread.run_sync(some)) is not None:
+            if waiting and not found.changed:
+                found.changed = True
+                self.say("redacting what was not redacted yet, or is out of date")
+            await self._redact_each(waiting)
+
+    async def _redact_each(self, waiting: Sequence[Record]) -> None:
         records = iter(waiting)
 
         async def work() -> None:
@@ -108,15 +114,12 @@ class Assembly:
             for _ in range(min(self.width, len(waiting))):
                 tasks.start_soon(work, name="agentix.redact")
 
-    def _outdated(self, waiting: list[Record]) -> Iterator[None]:
+    def _is_outdated(self, record: Record) -> bool:
+        if record.dropped or why_not(record, keys=self.keys, failed=self.failed) is not None:
+            return False
         staging = self.staging
-        for record in load_run(staging.run_dir):
-            yield
-            if record.dropped or why_not(record, keys=self.keys, failed=self.failed) is not None:
-                continue
-            places = staging.places_of_trial(record.trial_id)
-            if not staging.is_fresh(record.trial_id, by=self.by) or not all(map(staging.is_whole, places)):
-                waiting.append(record)
+        places = staging.places_of_trial(record.trial_id)
+        return not (staging.is_fresh(record.trial_id, by=self.by) and all(map(staging.is_whole, places)))
 
     def _write_records(self, target: Path, found: Assembled, wanted: set[str]) -> Iterator[None]:
         with target.open("wb") as file:
