@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentix.redaction import RedactionRules, Redactor, Secrets
@@ -61,6 +61,7 @@ def test_data_without_secrets_is_equal(data: Any) -> None:
     assert VALUE not in json.dumps(masked, ensure_ascii=False).replace("\\", "")
 
 
+@settings(deadline=None)
 @given(
     st.lists(TEXTS, max_size=12),
     st.integers(0, 400),

@@ -91,6 +91,11 @@ def test_a_form_that_is_broken_over_lines_is_found_and_the_lines_stay(
     assert masked.count("\n") == f"{broken}\n".count("\n")
 
 
+def test_a_value_that_begins_like_an_escape_is_found_broken_and_whole() -> None:
+    secrets = Secrets(["n0123456789"])
+    assert secrets.text(r"C:\n0123456789 n01234\n56789 x\nn0123456789") == r"C:*** *** x\n***"
+
+
 def test_a_break_may_stand_anywhere() -> None:
     for form in (KEY, KEY.encode().hex(), json.dumps(KEY)[1:-1], quote(KEY, safe="")):
         for place in range(1, len(form)):

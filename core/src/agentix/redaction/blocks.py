@@ -26,7 +26,7 @@ def cleaned(
 
     Args:
         data: Bytes.
-        stages: Each is given what the one before it has left.
+        stages: What finds them. Where two find the same, it is of the kind that the first of them tells.
         before: What begins there or later may be incomplete, and stays.
         counts: Where to count, by kind.
 
@@ -38,12 +38,16 @@ def cleaned(
     # what is beside it is looked at again.
     for number in range(_ROUNDS):
         given = data
-        for stage in stages:
-            if spans := stage(data) if number == 0 else _beside_masks(stage, data):
-                data, limit = taken_out(data, spans, before=limit, counts=counts)
+        find = _beside_masks if number else _anywhere
+        spans = [span for stage in stages for span in find(stage, data)]
+        data, limit = taken_out(data, spans, before=limit, counts=counts)
         if data is given:
             break
     return data, limit
+
+
+def _anywhere(stage: Stage, data: bytes) -> list[Span]:
+    return stage(data)
 
 
 def _beside_masks(stage: Stage, data: bytes) -> list[Span]:
@@ -115,6 +119,8 @@ class Filter:
         if before is None:
             self._waiting, self._given = bytearray(), 0
             return data[given:]
+        # What is taken out further on may yet tell what stands just before it.
+        sure = max(given, sure - CONTEXT)
         kept = max(0, sure - CONTEXT)
         self._waiting, self._given = bytearray(data[kept:]), sure - kept
         return data[given:sure]

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from agentix.redaction.blocks import piped
 from agentix.redaction.containers import UNREADABLE, Inside
-from agentix.redaction.json_files import Broken, may_be_json, mended_copy
+from agentix.redaction.json_files import Broken, may_be_json, mended_copy, still_json
 from agentix.redaction.opening import opened
 from agentix.redaction.pieces import BLOCK, NotText, as_before, as_utf8, pieces
 from agentix.redaction.results import RedactionResult
@@ -88,11 +88,15 @@ def _copied(redactor: Redactor, file: IO[bytes], copy: IO[bytes], name: str) -> 
 
 def _kept_valid(file: IO[bytes], copy: IO[bytes]) -> str | None:
     """Where it is JSON, make the copy valid JSON."""
-    file.seek(0)
     copy.flush()
     path = Path(copy.name)
     new = path.with_suffix(".json.tmp")
     try:
+        file.seek(0)
+        with opened(path) as masked:
+            if still_json(file, masked):
+                return None
+        file.seek(0)
         with opened(path) as masked, new.open("xb") as valid:
             valid.writelines(mended_copy(file, masked))
         with opened(new) as valid:

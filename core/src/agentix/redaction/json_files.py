@@ -57,6 +57,21 @@ def may_be_json(head: bytes) -> bool:
     return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
+def still_json(before: IO[bytes], after: IO[bytes]) -> bool:
+    """Whether every line of a masked copy that was JSON still is; false too for a document over several lines.
+
+    Args:
+        before: The source, at its beginning.
+        after: Its masked copy, at its beginning.
+    """
+    lines = zip(before, after, strict=False)
+    return (
+        is_json(before.readline(WHOLE))
+        and is_json(after.readline(WHOLE))
+        and all(old == new or not is_json(old) or is_json(new) for old, new in lines)
+    )
+
+
 def mended_copy(before: IO[bytes], after: IO[bytes]) -> Iterator[bytes]:
     """A copy that was masked, made valid: a document, or one on each line.
 

@@ -43,7 +43,8 @@ class Needles:
             # The cheap view tells whether there is anything, the exact one where.
             near = _nearly_unescaped(data)
             forms = self._unescaped.candidates(near)
-            if any(near.count(form) > data.count(form) for form in forms):
+            # One that begins with n or r may be taken for the end of an escape, and does not count then.
+            if any(form[:1] in (b"n", b"r") or near.count(form) > data.count(form) for form in forms):
                 exact = _unescaped(data)
                 found += _moved(self._unescaped.places(exact, self._unescaped.candidates(exact)), _ESCAPE, data)
         return [(_whole_escape(data, start), end, name) for start, end, name in found]

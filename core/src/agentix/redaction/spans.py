@@ -19,7 +19,7 @@ def taken_out(
 
     Args:
         data: The bytes.
-        spans: What was found. Those that overlap become one, of the kind of the first.
+        spans: What was found. Those that overlap become one, of the kind of the one that was given first.
         before: Spans that begin there or later stay, unless one that begins earlier reaches into them.
         counts: Where to count them by kind.
 
@@ -47,11 +47,11 @@ def taken_out(
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    merged: list[Span] = []
-    for start, end, kind in sorted(spans):
+    merged: list[tuple[int, int, int, str]] = []
+    for start, end, rank, kind in sorted((start, end, rank, kind) for rank, (start, end, kind) in enumerate(spans)):
         if merged and start < merged[-1][1]:
-            first = merged[-1]
-            merged[-1] = (first[0], max(first[1], end), first[2])
+            first, last, before, told = merged[-1]
+            merged[-1] = (first, max(last, end), *min((rank, kind), (before, told)))
         elif end > start:
-            merged.append((start, end, kind))
-    return merged
+            merged.append((start, end, rank, kind))
+    return [(start, end, kind) for start, end, _, kind in merged]
