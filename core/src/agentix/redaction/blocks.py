@@ -9,10 +9,10 @@ from agentix.redaction.known import Span
 from agentix.redaction.pieces import BLOCK
 from agentix.redaction.spans import MASK, taken_out
 
-CONTEXT = 128
-"""Bytes before a place that are looked at to tell what stands there."""
+CONTEXT = 512
+"""Bytes before a secret within which everything stands that tells what it is, such as a header's name."""
 _ROUNDS = 8
-_BESIDE = 4096
+_BESIDE, _NEAR = 4096, 128
 _MASK = MASK.encode()
 
 Stage = Callable[[bytes], list[Span]]
@@ -65,11 +65,11 @@ def _around_masks(data: bytes) -> Iterator[tuple[int, int]]:
     start = end = -1
     place = data.find(_MASK)
     while place >= 0:
-        if start >= 0 and place - CONTEXT > end:
+        if start >= 0 and place - _NEAR > end:
             yield start, end
             start = -1
-        start = max(0, place - CONTEXT) if start < 0 else start
-        end = place + len(_MASK) + CONTEXT
+        start = max(0, place - _NEAR) if start < 0 else start
+        end = place + len(_MASK) + _NEAR
         place = data.find(_MASK, place + len(_MASK))
     if start >= 0:
         yield start, end
@@ -113,7 +113,7 @@ class Filter:
 
     def _through(self, before: int | None) -> bytes:
         data, given = bytes(self._waiting), self._given
-        # A stage may not change what is out.
+        # What is out cannot be changed, and of what begins there it is not known what stood before it.
         stages = [_after(stage, given) for stage in self._stages] if given else self._stages
         data, sure = cleaned(data, stages, before=before, counts=self._counts)
         if before is None:
@@ -127,7 +127,7 @@ class Filter:
 
 
 def _after(stage: Stage, place: int) -> Stage:
-    return lambda data: [(max(start, place), end, kind) for start, end, kind in stage(data) if end > place]
+    return lambda data: [span for span in stage(data) if span[0] >= place]
 
 
 def piped(given: Iterable[bytes], through: Filter) -> Iterator[bytes]:

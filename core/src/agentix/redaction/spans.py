@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from agentix.redaction.known import Span
 
 MASK = "***"
+NEAR = 64
+"""Bytes."""
 _LINE = re.compile(rb"[^\r\n]+")
 
 
@@ -20,7 +22,7 @@ def taken_out(
     Args:
         data: The bytes.
         spans: What was found. Those that overlap become one, of the kind of the one that was given first.
-        before: Spans that begin there or later stay, unless one that begins earlier reaches into them.
+        before: Spans that begin there or later stay, unless one that begins earlier reaches into or near to them.
         counts: Where to count them by kind.
 
     Returns:
@@ -30,7 +32,8 @@ def taken_out(
     pieces: list[bytes] = []
     done = moved = 0
     for start, end, kind in _merged(spans):
-        if start >= limit:
+        # What is close together is taken out together: a header's name may itself be a part of what goes.
+        if start >= limit and (not done or start > done + NEAR or start >= (limit + len(data)) // 2):
             break
         masked = _LINE.sub(MASK.encode(), data[start:end])
         if not data[start:end].strip(b"*\r\n"):
