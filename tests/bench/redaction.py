@@ -98,7 +98,7 @@ def rows() -> list[Row]:
         for what, made, ips, wanted in (
             ("a log", log, False, 40),
             ("a log, addresses too", log, True, None),
-            ("a trajectory, addresses too", trajectory, True, 40),
+            ("a trajectory, addresses too", trajectory, True, 30),
         ):
             with source.open("wb") as file:
                 file.writelines(made(1, SIZE))
