@@ -12,7 +12,7 @@ from typing import Self
 
 import anyio.to_thread
 
-from agentix.api import EnvFailed, Record, RedactionRules, StepContext, UsageError
+from agentix.api import EnvFailed, Record, RedactionRules, ShipRefused, StepContext, UsageError
 from agentix.cli.api import ExperimentManifest, listed
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.publishing import (
@@ -169,13 +169,26 @@ class Publication:
         subject = self.cleaner.data({key: value for key, value in ctx.subject.items() if key != "sessions"})
         return replace(ctx, run_dir=self.staging.root, subject=subject, withheld=withheld)
 
-    async def shipment(self, step: ResolvedStep, ctx: StepContext, *, default: str | None) -> Shipment:
+    async def shipment(
+        self, step: ResolvedStep, ctx: StepContext, *, default: str | None, trial_id: str | None = None
+    ) -> Shipment:
         """What a step ships, after a last look at exactly that.
 
+        Args:
+            step: The step.
+            ctx: Its unit.
+            default: What goes where the file does not say; `None` for the whole tree.
+            trial_id: The trial that it ships of, and of no other.
+
         Raises:
-            ShipRefused: There is nothing, or it holds a secret.
+            ShipRefused: There is nothing, it holds a secret, or it is of other trials too.
         """
         place = step.source(ctx)
+        if trial_id is not None and place is not None and not self.staging.is_of_trial(trial_id, place):
+            raise ShipRefused(
+                f"path {str(place)!r}: is not of this trial alone, and others may still be dropped",
+                hint=f"Ship trials/{trial_id} or what its steps have published; or ship it per_experiment.",
+            )
         found = await anyio.to_thread.run_sync(
             lambda: look_up(self.staging.root, None if place is None else str(place), default=default)
         )

@@ -182,6 +182,11 @@ class Staging:
         """What a step of the whole run has published."""
         return self.ledger.owned(of_step(label))
 
+    def is_of_trial(self, trial_id: str, place: PurePosixPath) -> bool:
+        """Whether what stands at a place, or would stand there, is of a trial and of no other."""
+        own = {trial_place(trial_id), *self.places_of_trial(trial_id)}
+        return any(str(above) in own for above in (place, *place.parents))
+
     def counts(self, trial_id: str) -> dict[str, int]:
         """How often each kind of secret was taken out of the redacted files of a trial."""
         staged = self.ledger.trials.get(trial_id)
