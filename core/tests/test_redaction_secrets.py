@@ -38,6 +38,8 @@ def every_form(value: str) -> dict[str, bytes]:
         "url": quote(value, safe="").encode(),
         "path": quote(value).encode(),
         "form": quote_plus(value).encode(),
+        "all but letters and digits": re.sub(rb"[^A-Za-z0-9]", lambda found: b"%%%02x" % ord(found[0]), raw),
+        "everything": b"".join(b"%%%02X" % byte for byte in raw),
         "hex": raw.hex().encode(),
         "HEX": raw.hex().upper().encode(),
         "utf-16": value.encode("utf-16-le"),

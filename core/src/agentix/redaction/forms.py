@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from string import ascii_letters, digits
 from urllib.parse import quote, quote_plus
+
+_PLAIN = frozenset((ascii_letters + digits).encode())
 
 
 def forms_of(value: str) -> Iterator[tuple[bytes, str]]:
@@ -59,6 +62,9 @@ def _urls(raw: bytes) -> Iterator[bytes]:
         quote(raw, safe="!~*'()"),
         quote_plus(raw),
         quote_plus(raw, safe="*"),
+        # Programs without a library for it encode all that is no letter and no digit, or simply everything.
+        "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in raw),
+        "".join(f"%{byte:02X}" for byte in raw),
     ):
         yield text.encode()
         parts = text.split("%")
