@@ -36,3 +36,48 @@ end: {script: 'echo > @/shipped'}
     assert sorted(p.name for p in (lab.root / "sent").iterdir()) == ["a-someone-1", "tar"]
     assert names(lab.root / "sent/a-someone-1/path") == ["answer.txt"]
     assert "is not of this trial alone" in (lab.path() / "run.log").read_text()
+
+
+DIES = """
+import os, sys
+from agentix.plugins.experiments.engine.published_steps import PublishedSteps
+
+put_together = PublishedSteps._assemble
+
+async def and_no_further(self, runner):
+    await put_together(self, runner)
+    os.kill(os.getpid(), 9)
+
+PublishedSteps._assemble = and_no_further
+from agentix.cli.app import main
+sys.exit(main("agentix", sys.argv[1:]))
+"""
+
+
+def test_what_was_made_before_a_rule_was_added_is_made_anew_although_a_session_was_killed_between(lab) -> None:
+    fill(lab, 'result["patch"] = "+ OPS-12345 here\\n"')
+    text = """
+  per_trial: [{uses: auto}, {uses: redact%s}]
+  per_experiment: [{uses: dataset}, {uses: archive, with: {shard: 1}}, {uses: ship, with: {using: %s, dest: x}}]
+"""
+    assert lab.run(write(lab, text % ("", "gone"))) == 1
+    assert holding(lab.path() / "dataset", b"OPS-12345")
+    file = write(lab, text % (", with: {extra_patterns: ['OPS-[0-9]{3,9}']}", "take"))
+    words = ["run", str(file), "--id", "r", "--executor", lab.executor, "--force"]
+    killed = subprocess.run([sys.executable, "-c", DIES, *words], cwd=lab.root, capture_output=True, check=False)
+    assert killed.returncode == -9, killed.stdout + killed.stderr
+    done = lab.cli(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(lab.root / "sent/x/run") and not holding(lab.root / "sent", b"OPS-12345")
+    assert not holding(lab.path() / ".staging", b"OPS-12345") and not holding(lab.path() / "dataset", b"OPS-12345")
+    before = lab.bytes()
+    assert lab.cli(*words[:-1]).returncode == 0
+    assert lab.bytes() == before
+
+
+def fill(lab, code: str) -> None:
+    """Have the executor run this too, with `out`, the trial's `result` and its `trial`."""
+    path = lab.root / "executor.py"
+    more = "exec((HERE / 'fill.py').read_text(), {'out': work.directory / 'out', 'result': result, 'trial': trial})"
+    path.write_text(path.read_text().replace('write_text("42")\n', f'write_text("42")\n        {more}\n'))
+    (lab.root / "fill.py").write_text(code)

@@ -92,6 +92,8 @@ class StepEnd(BaseModel):
     """Where in the run's directory it put what may leave this machine."""
     withheld: int = 0
     """How many trials were no part of what it shipped."""
+    made_of: str | None = None
+    """Tells the redacted trials that there were when it ran from any others; `None` where it does not publish."""
     at: str = Field(default_factory=utc_now)
 
 

@@ -40,6 +40,8 @@ class Ran:
     """The places of what it has published."""
     withheld: int = 0
     """How many trials were no part of what it shipped."""
+    made_of: str | None = None
+    """Tells the trials that there were from any others."""
 
 
 class PublishedSteps:
@@ -89,18 +91,21 @@ class PublishedSteps:
         except OSError as error:
             root = self._run.layout.root
             raise RunError(f"{root}: what is published cannot be written: {error.strerror or error}") from error
+        # It may have been put together like that by a session that came no further.
+        broken += [name for name, end in ends.items() if end.made_of not in (None, found.made_of)]
         return tuple(s for s in self._steps if s.publishes and (found.changed or _name(s) in broken))
 
     async def run(self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner) -> Ran:
         """Run a step that publishes."""
-        publication, withheld = self._publication, Withheld()
+        publication, withheld, shipment = self._publication, Withheld(), None
         try:
             found = await self.whole(runner)
             ctx = publication.of_run(ctx)
             if step.ships:
                 withheld = found.withheld
                 self._tell(step, withheld)
-                ctx = replace(ctx, path=(await self.shipment(step, ctx, found)).path)
+                shipment = await self.shipment(step, ctx, found)
+                ctx = replace(ctx, path=shipment.path)
         except (AgentixError, OSError) as error:
             return Ran(failed(step, error, ctx))
         self.assembled = None
@@ -111,7 +116,7 @@ class PublishedSteps:
             return Ran(failed(step, error, ctx))
         if withheld:
             result = replace(result, message="; ".join(filter(None, (withheld.line, result.message))))
-        return Ran(result, places, withheld.count)
+        return Ran(result, places, withheld.count, found.made_of)
 
     async def run_other(self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner) -> Ran:
         """Run a step that does not publish."""
@@ -214,6 +219,7 @@ def end_of(step: ResolvedStep, ran: Ran) -> StepEnd:
         warned=result.reaction == "warn",
         published=ran.published,
         withheld=ran.withheld,
+        made_of=ran.made_of,
     )
 
 

@@ -12,10 +12,11 @@ from uuid import uuid4
 
 import anyio
 import anyio.to_thread
+from pydantic import ValidationError
 
 from agentix.api import FailureCode, Record, load_run
 from agentix.cli.api import ExperimentManifest
-from agentix.plugins.experiments.publishing.cleaning import Cleaner
+from agentix.plugins.experiments.publishing.cleaning import Cleaner, without_keys
 from agentix.plugins.experiments.publishing.places import OWN, TRIALS
 from agentix.plugins.experiments.publishing.staging import Staging
 from agentix.plugins.experiments.publishing.trees import remove
@@ -38,6 +39,8 @@ class Assembled:
     withheld: Withheld = field(default_factory=Withheld)
     changed: bool = False
     """Whether other trials are in it than before, or others of their files."""
+    made_of: str = ""
+    """Tells these trials and their files from any others, those of an earlier session too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +88,7 @@ class Assembly:
         )
         for step in steps:
             await anyio.to_thread.run_sync(step)
+        found.made_of = self.staging.made_of()
         return found
 
     async def _redact(self, found: Assembled) -> None:
@@ -151,8 +155,12 @@ class Assembly:
         """Write what there is of the run as a whole."""
         staging = self.staging
         data = self.cleaner.data(manifest.model_dump(mode="json", exclude={"sessions"}))
+        try:
+            clean = ExperimentManifest.model_validate(data)
+        except ValidationError:
+            raise without_keys("the run's manifest") from None
         new = staging.room / uuid4().hex
-        new.write_bytes(ExperimentManifest.model_validate(data).to_bytes())
+        new.write_bytes(clean.to_bytes())
         new.replace(staging.root / _MANIFEST)
         tops = {PurePosixPath(place).parts[0] for place in staging.ledger.places}
         reports = {name for name in self.reports - OWN - tops if _is_plain(staging.run_dir / name)}
