@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agentix.api import ShipError, ShipRefused, StepContext
+from agentix.api import ExecResult, ShipError, ShipRefused, StepContext
 from agentix.plugins.transports.rclone import Rclone, RcloneInputs
 from agentix.plugins.transports.rclone.environment import host_env
+from agentix.plugins.transports.rclone.exit_status import words
 
 Make = Callable[..., StepContext]
 
@@ -67,6 +68,9 @@ async def test_nothing_to_do_is_as_good_as_done(
     calls = (home / "calls").read_text().splitlines()
     assert [line.split()[0] for line in calls] == ["backend", "check", "copy", "check"]
     assert all("--transfers=2" in line for line in calls)
+    # Of the first version that is told to do; it refuses an option that it does not know.
+    options = {word.partition("=")[0] for line in calls for word in line.split() if word.startswith("--")}
+    assert options <= {"--", "--transfers", "--one-way", "--download", "--combined", "--checksum", "--ignore-times"}
 
 
 @pytest.mark.anyio
@@ -164,3 +168,16 @@ def test_only_variables_that_say_where_and_over_what_are_handed_on() -> None:
         *names
     }
     assert not {"RCLONE_EXCLUDE", "RCLONE_DRY_RUN", "RCLONE_LOG_FILE", "OPENAI_API_KEY"} & {*names}
+
+
+def test_of_what_rclone_says_only_what_is_of_use_is_told() -> None:
+    said = (
+        'Use "rclone help flags" for to see the global flags.\n'
+        '2026/01/01 00:00:00 NOTICE: Config file "/home/me/rclone.conf" not found - using defaults\n'
+        "2026/01/01 00:00:00 INFO  : There was nothing to transfer\n"
+        "2026/01/01 00:00:00 ERROR : Attempt 1/3 failed\n"
+        "2026/01/01 00:00:00 ERROR : a: b: no space\n"
+        "2026/01/01 00:00:00 Fatal error: unknown flag: --x\n"
+    )
+    result = ExecResult(exit_code=1, stdout=b"", stderr=said.encode())
+    assert words(result) == ["a: b: no space", "Fatal error: unknown flag: --x"]

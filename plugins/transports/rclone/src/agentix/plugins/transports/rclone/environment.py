@@ -67,8 +67,11 @@ CLOUD = (
 """Variables by which a remote with `env_auth` signs in; they are passed on for the input `env_auth` only."""
 _REMOTE = re.compile(r"RCLONE_CONFIG_[A-Z0-9_]+_[A-Z0-9_]+")
 
-OWN: Mapping[str, str] = MappingProxyType({"RCLONE_ASK_PASSWORD": "false", "RCLONE_LOG_LEVEL": "NOTICE"})
-"""What rclone is told in every case: it never asks anybody anything."""
+OWN: Mapping[str, str] = MappingProxyType(
+    {"RCLONE_ASK_PASSWORD": "false", "RCLONE_LOG_LEVEL": "NOTICE", "RCLONE_NO_UPDATE_DIR_MODTIME": "true"}
+)
+"""What rclone is told in every case: it never asks anybody anything. The times of directories are said as a variable,
+which a version without that option passes over."""
 
 
 def host_env(environ: Iterable[str]) -> tuple[str, ...]:

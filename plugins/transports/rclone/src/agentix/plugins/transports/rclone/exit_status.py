@@ -38,7 +38,8 @@ _PERMANENT = (
     "knownhosts: key",
 )
 """Words of failures, in lower case, that come with status 1 and stay until somebody changes something."""
-_LINE = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (\w+) *: (.*)")
+_LINE = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d (?:([A-Z]+) *: )?(.*)")
+_NO_NEWS = re.compile(r'Attempt |Use "rclone |Config file .* not found - using defaults')
 _LOUD = frozenset({"CRITICAL", "ERROR", "NOTICE"})
 _SHOWN = 3
 _LONGEST = 2000
@@ -76,8 +77,8 @@ def words(result: ExecResult) -> list[str]:
     found: dict[str, None] = {}
     for line in result.error_text.splitlines():
         parts = _LINE.match(line)
-        said = (parts[2] if parts and parts[1] in _LOUD else "") if parts else line
+        said = (parts[2] if parts[1] is None or parts[1] in _LOUD else "") if parts else line
         said = said.strip()
-        if said and not said.startswith("Attempt "):
+        if said and not _NO_NEWS.match(said):
             found[said] = None
     return list(found)

@@ -120,7 +120,7 @@ class _Calls:
         """The kinds of checksum that the remote has; this also tells whether there is such a remote."""
         result = await self._run(["backend", "features", self._inputs.remote], _LOOK_S)
         if not result.ok:
-            raise failure(result, f"looking at {self._inputs.remote}")
+            raise failure(result, f"looking at the remote {self._inputs.remote[:-1]}")
         try:
             kinds: Sequence[str] = json.loads(result.stdout)["Hashes"]
         except (ValueError, KeyError, TypeError) as error:
@@ -148,7 +148,7 @@ class _Calls:
     async def copy(self, source: Path, target: str, *, again: bool) -> None:
         """Send what is not there; with `again`, what seems to be there too."""
         how = "--ignore-times" if again else "--checksum"
-        result = await self._run(["copy", how, "--no-update-dir-modtime", "--", source, _directory(target)])
+        result = await self._run(["copy", how, "--", source, _directory(target)])
         if not result.ok and result.exit_code != NOTHING_TO_DO:
             raise failure(result, f"sending to {target}")
 
