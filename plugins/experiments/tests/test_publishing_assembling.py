@@ -12,7 +12,7 @@ import anyio
 import pytest
 from published import SHIP, names, write
 
-from agentix.api import FailureCode, Record, Secrets, load_run
+from agentix.api import FailureCode, Record, RunError, Secrets, load_run
 from agentix.cli.api import AgentRow, ExperimentManifest, PluginUse, Session, StepFailure, StepUse
 from agentix.plugins.experiments.publishing import Assembled, Assembly, Cleaner, Staging
 
@@ -172,3 +172,15 @@ def test_a_full_disk_while_the_tree_is_put_together_ships_nothing(lab, monkeypat
     assert not (lab.root / "sent").exists()
     assert lab.run(file) == 0
     assert len(load_run(lab.root / "sent/x/run").records) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("secret", "what"), [("file_sha256", "manifest"), ("trial_id", "record")])
+async def test_what_makes_no_sense_without_its_secrets_is_an_error_that_does_not_tell_them(
+    secret: str, what: str, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, [Record(trial_id="a-1", case="a", agent="x", reward=1.0)])
+    place.secrets.add(secret)
+    with pytest.raises(RunError, match=f"{what}.* cannot be published") as error:
+        await place.assemble()
+    assert secret not in str(error.value)

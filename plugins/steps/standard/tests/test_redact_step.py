@@ -140,9 +140,10 @@ async def test_a_trial_json_that_cannot_be_read_blocks_the_trial(redacted, trial
 
 
 @pytest.mark.anyio
-async def test_a_pattern_that_takes_out_what_makes_a_record_blocks_the_trial(redacted, tmp_path):
-    with pytest.raises(RecordsDamaged, match=r"record"):
-        await redacted(extra_patterns=["trial_id"])
+async def test_a_secret_without_which_there_is_no_record_blocks_the_trial(redacted, tmp_path):
+    with pytest.raises(RecordsDamaged, match=r"trial\.json is no record any more") as error:
+        await redacted(secrets=("trial_id",))
+    assert "trial_id" not in str(error.value)
     assert contents(tmp_path / "work") == {}
 
 
@@ -229,6 +230,7 @@ async def test_what_is_cancelled_leaves_nothing_behind(redacted, monkeypatch, tm
         ({"extra_patterns": ["("]}, r"extra_patterns\[0\]: '\(' is no regular expression"),
         ({"extra_patterns": ["a", "b*"]}, r"extra_patterns\[1\]: .*matches an empty text"),
         ({"extra_patterns": ["(a+)+$"]}, "takes far too long"),
+        ({"extra_patterns": ["OPS-[0-9]+", "[a-z_]{4,40}"]}, r"'\[a-z_\].*' matches 'agent', a key of every record"),
         ({"variables": ["sk-live-000111222"]}, "names, never the values"),
     ],
 )

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentix.api import Record, RedactionRules, Redactor, Secrets
+from pydantic import ValidationError
+
+from agentix.api import Record, RedactionRules, Redactor, RunError, Secrets
 
 
 class Cleaner:
@@ -40,4 +42,15 @@ class Cleaner:
         if self._redactor.text(line) == line:
             return record
         data = self.data(record.to_data())
-        return Record.model_validate({**data, "trial_id": record.trial_id}, strict=False)
+        try:
+            return Record.model_validate({**data, "trial_id": record.trial_id}, strict=False)
+        except ValidationError:
+            raise without_keys(f"the record of {record.trial_id}") from None
+
+
+def without_keys(what: str) -> RunError:
+    """The error for what makes no sense without what is taken out of it; it tells nothing of that."""
+    return RunError(
+        f"{what} is none any more without what is taken out of it, so it cannot be published",
+        hint="A pattern or a secret matches names of its keys: make it more specific.",
+    )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator
 
-from agentix.api import ConfigError, RedactionRules, Secrets
+from agentix.api import ConfigError, Record, RedactionRules, Redactor, Secrets
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -52,6 +52,11 @@ class RedactInputs(BaseModel):
             RedactionRules(extra_patterns=value)
         except ConfigError as error:
             raise ValueError(f"{error.message}{f'. {error.hint}' if error.hint else ''}") from None
+        for pattern in value:
+            redactor = Redactor(Secrets(), rules=RedactionRules(extra_patterns=(pattern,)))
+            # Without one of them a record is none, so that nothing of any trial could be published.
+            if lost := [key for key in sorted(Record.model_fields) if redactor.text(key) != key]:
+                raise ValueError(f"{pattern!r} matches {lost[0]!r}, a key of every record; make it more specific")
         return value
 
     @field_validator("variables")

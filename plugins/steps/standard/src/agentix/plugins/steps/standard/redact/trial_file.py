@@ -49,7 +49,13 @@ def redact_trial_file(
     (copy / NAME).write_bytes(json.dumps(clean, ensure_ascii=False, allow_nan=False, indent=2).encode() + b"\n")
     (copy / NAME).chmod(0o644)
     # What takes secrets out may have taken out what makes it a record.
-    Run(copy.parent.parent).trial(trial_id)
+    try:
+        Run(copy.parent.parent).trial(trial_id)
+    except RecordsDamaged:
+        raise RecordsDamaged(
+            f"{NAME} is no record any more without what is taken out of it",
+            hint="A pattern or a secret matches names of its keys: make it more specific.",
+        ) from None
     return counts
 
 
