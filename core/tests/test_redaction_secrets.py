@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import html
 import json
 import os
 import pickle
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given
@@ -43,6 +45,15 @@ def every_form(value: str) -> dict[str, bytes]:
         "hex": raw.hex().encode(),
         "HEX": raw.hex().upper().encode(),
         "utf-16": value.encode("utf-16-le"),
+        "html": html.escape(value).encode(),
+        "html text": html.escape(value, quote=False).encode(),
+        "jinja": html.escape(value).replace("&#x27;", "&#39;").replace("&quot;", "&#34;").encode(),
+        "xml": escape(value, {'"': "&quot;", "'": "&apos;"}).encode(),
+        "ascii xml": html.escape(value).encode("ascii", "xmlcharrefreplace"),
+        "csv": value.replace('"', '""').encode(),
+        "sql": value.replace("'", "''").encode(),
+        "shell": value.replace("'", "'\"'\"'").encode(),
+        "bash": value.replace("'", "'\\''").encode(),
     }
 
 
@@ -104,6 +115,16 @@ def test_a_break_may_stand_anywhere() -> None:
             for line_break in ("\n", "\r\n", "\\n", "\\r\\n"):
                 masked = Secrets([KEY]).text(f"<{form[:place]}{line_break}{form[place:]}>")
                 assert not set(masked) - set("<>*\r\n"), (form, place, line_break)
+
+
+@given(AROUND, AROUND, VALUES)
+def test_a_command_as_powershell_takes_it_is_found(before: bytes, after: bytes, value: str) -> None:
+    secrets = Secrets([value])
+    if not secrets:
+        return
+    around = [text.hex().encode("utf-16-le") for text in (before, after)]
+    coded = base64.b64encode(around[0] + value.strip().encode("utf-16-le") + around[1])
+    assert secrets.spans(coded)
 
 
 def test_forms_that_other_programs_write_are_found() -> None:

@@ -23,8 +23,15 @@ def forms_of(value: str) -> Iterator[tuple[bytes, str]]:
         for coded in _base64(raw):
             yield coded, "base64"
             yield coded.replace(b"/", b"\\/"), "base64"
+    # As PowerShell takes a command.
+    for coded in _base64(value.encode("utf-16-le", "surrogatepass")):
+        yield coded, "base64"
     for text in _quoted(value):
         yield _encoded(text), "json"
+    for text in _marked_up(value):
+        yield _encoded(text), "html"
+    for text in _between_quotes(value):
+        yield _encoded(text), "quoted"
     for order in ("utf-16-le", "utf-16-be"):
         yield value.encode(order, "surrogatepass"), "utf-16"
 
@@ -53,6 +60,26 @@ def _quoted(value: str) -> Iterator[str]:
     yield "\\u".join(
         part if not number else part[:4].upper() + part[4:] for number, part in enumerate(upper.split("\\u"))
     )
+
+
+def _marked_up(value: str) -> Iterator[str]:
+    """As HTML and XML have it, in each usual way."""
+    tags = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for double in ('"', "&quot;", "&#34;"):
+        for single in ("'", "&#x27;", "&#39;", "&apos;"):
+            text = tags.replace('"', double).replace("'", single)
+            yield text
+            if not text.isascii():
+                yield text.encode("ascii", "xmlcharrefreplace").decode()
+                yield "".join(char if char.isascii() else f"&#x{ord(char):x};" for char in text)
+
+
+def _between_quotes(value: str) -> Iterator[str]:
+    """As CSV, SQL, YAML and a shell have it, of which the quotes around it are no part."""
+    yield value.replace('"', '""')
+    yield value.replace("'", "''")
+    yield value.replace("'", "'\"'\"'")
+    yield value.replace("'", "'\\''")
 
 
 def _urls(raw: bytes) -> Iterator[bytes]:
