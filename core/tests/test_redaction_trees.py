@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentix.redaction import Redactor, Secrets
+from agentix.redaction import RedactionRules, Redactor, Secrets, scan
 
 VALUE = "canary-0123456789"
 REDACTOR = Redactor(Secrets([VALUE]))
@@ -40,6 +40,30 @@ def test_names_are_masked_and_none_is_lost(tmp_path: Path) -> None:
     assert result.files == 4
     assert set(result.renamed.values()) >= {"d-redacted", "d-redacted/deep/redacted.txt"}
     assert VALUE not in str(result)
+
+
+def test_a_value_that_a_path_spells_is_taken_out_of_its_last_part(tmp_path: Path) -> None:
+    secrets = Secrets(["AKx/9zT/canary+0"])
+    place = tmp_path / "source" / "cache" / "AKx" / "9zT"
+    (place / "canary+0").mkdir(parents=True)
+    (place / "canary+0" / "f").write_text("one")
+    (place / "redacted").write_text("two")
+    (place / "canary").write_text("three")
+    assert [(found.path, found.where) for found in scan(tmp_path / "source", secrets)] == [("cache/***", "path")]
+    result = Redactor(secrets).tree(tmp_path / "source", tmp_path / "copy")
+    assert [name for name in listed(tmp_path / "copy") if name.count("/") > 2] == [
+        "cache/AKx/9zT/canary", "cache/AKx/9zT/redacted", "cache/AKx/9zT/redacted-2", "cache/AKx/9zT/redacted-2/f"
+    ]  # fmt: skip
+    assert result.renamed == {"cache/***": "cache/AKx/9zT/redacted-2"}
+    assert scan(tmp_path / "copy", secrets) == []
+
+
+def test_a_name_of_many_short_values_does_not_grow_too_long(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    for number in range(2):
+        (tmp_path / "source" / f"{number}_{'_'.join(['10.1.1.1'] * 28)}"[:255]).write_text("x")
+    Redactor(Secrets(), rules=RedactionRules(ips_in_logs=True)).tree(tmp_path / "source", tmp_path / "copy")
+    assert listed(tmp_path / "copy") == ["redacted", "redacted-2"]
 
 
 def test_whatever_is_no_file_is_left_out_and_told(tmp_path: Path) -> None:

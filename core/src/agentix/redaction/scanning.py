@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentix.redaction.names import ends_within
 from agentix.redaction.opening import opened
 from agentix.redaction.results import Finding
 from agentix.redaction.secrets import Secrets
@@ -43,6 +44,8 @@ def _findings(path: Path, secrets: Secrets) -> Iterator[Finding]:
             relative = f"{place}/{entry.name}" if place else entry.name
             shown = secrets.text(relative)
             yield from _named(entry.name, shown, secrets)
+            if "/" in relative and ends_within(secrets, relative, entry.name):
+                yield Finding(path=shown, form="plain", where="path")
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(relative)
             else:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from agentix.redaction.files import not_a_file, redacted_file
+from agentix.redaction.names import ends_within
 from agentix.redaction.results import RedactionResult
 from agentix.redaction.spans import MASK
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 NAME = "redacted"
 """What stands in a file's name in the place of the mask, which several stores do not take in a name."""
+
+_LONGEST = 240
+"""Bytes of a name to which a number may still be added."""
 
 
 def redacted_tree(
@@ -52,7 +56,7 @@ def redacted_tree(
             ):
                 done.left_out[shown] = what
                 continue
-            name = _clean_name(redactor, entry.name, taken)
+            name = _clean_name(redactor, relative, entry.name, taken)
             taken.add(name)
             if entry.is_dir(follow_symlinks=False):
                 (into / name).mkdir()
@@ -65,11 +69,15 @@ def redacted_tree(
     return done.result()
 
 
-def _clean_name(redactor: Redactor, name: str, taken: Collection[str]) -> str:
+def _clean_name(redactor: Redactor, relative: str, name: str, taken: Collection[str]) -> str:
     masked = redactor.text(name, ips=redactor.rules.ips_in_logs)
-    if masked == name:
+    if masked == name and not ends_within(redactor.secrets, relative, name):
         return name
+    if masked == name:
+        masked = MASK
     path = PurePosixPath(masked.replace(MASK, NAME))
+    if len(os.fsencode(path.name)) > _LONGEST:
+        path = PurePosixPath(NAME)
     new, number = path.name, 2
     while new in taken:
         new, number = f"{path.stem}-{number}{path.suffix}", number + 1
