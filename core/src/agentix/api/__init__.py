@@ -153,6 +153,7 @@ if TYPE_CHECKING:
         capture_base,
     )
     from agentix.records import (
+        RUN_NAMES,
         Record,
         Run,
         RunWriter,
@@ -253,6 +254,7 @@ __all__ = [
     "MASK",
     "PAUSE_ARGS",
     "PLUGIN_API",
+    "RUN_NAMES",
     "SERVER_ARGS",
     "Agent",
     "AgentFailed",

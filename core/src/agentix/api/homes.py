@@ -143,6 +143,7 @@ HOMES = {
         "capture_base",
     ),
     "agentix.records": (
+        "RUN_NAMES",
         "Record",
         "Run",
         "RunWriter",

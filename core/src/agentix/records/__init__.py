@@ -3,7 +3,7 @@
 from agentix.records.content import content_hash
 from agentix.records.experiment import AgentRow, CaseUse, CommandUse, ExperimentManifest, StepEnd, StepUse
 from agentix.records.experiment_writer import ExperimentWriter
-from agentix.records.layout import Layout, check_run_id
+from agentix.records.layout import RUN_NAMES, Layout, check_run_id
 from agentix.records.manifest import BundleUse, Manifest, PlannedInstance, PluginUse
 from agentix.records.manifests import AnyManifest
 from agentix.records.record import Record, StepFailure, UsageRecord, utc_now
@@ -15,6 +15,7 @@ from agentix.records.writer import RunWriter
 
 __all__ = [
     "INFRA",
+    "RUN_NAMES",
     "AgentRow",
     "AnyManifest",
     "BundleUse",

@@ -8,6 +8,24 @@ from pathlib import Path
 
 from agentix.errors import RunError, UsageError
 
+RUN_NAMES = frozenset(
+    {
+        ".lock",
+        ".staging",
+        "cases",
+        "experiment.yaml",
+        "gate",
+        "manifest.json",
+        "progress.json",
+        "rescored",
+        "results.jsonl",
+        "run.log",
+        "steps",
+        "trials",
+    }
+)
+"""Names at the top of a run's directory that are the run's own, and that nothing else may get."""
+
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=-]{0,127}")
 
 

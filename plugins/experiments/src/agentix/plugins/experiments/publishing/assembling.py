@@ -14,10 +14,10 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
-from agentix.api import FailureCode, Record, load_run
+from agentix.api import RUN_NAMES, FailureCode, Record, load_run
 from agentix.cli.api import ExperimentManifest
 from agentix.plugins.experiments.publishing.cleaning import Cleaner, without_keys
-from agentix.plugins.experiments.publishing.places import OWN, TRIALS
+from agentix.plugins.experiments.publishing.places import TRIALS
 from agentix.plugins.experiments.publishing.staging import Staging
 from agentix.plugins.experiments.publishing.trees import remove
 from agentix.plugins.experiments.publishing.withheld import Withheld, why_not
@@ -163,7 +163,7 @@ class Assembly:
         new.write_bytes(clean.to_bytes())
         new.replace(staging.root / _MANIFEST)
         tops = {PurePosixPath(place).parts[0] for place in staging.ledger.places}
-        reports = {name for name in self.reports - OWN - tops if _is_plain(staging.run_dir / name)}
+        reports = {name for name in self.reports - RUN_NAMES - tops if _is_plain(staging.run_dir / name)}
         for name in (_FILE, *sorted(reports)):
             if (why := self.cleaner.file(staging.run_dir / name, new)) is not None:
                 self.say(f"{name} is not published: {why}")

@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from agentix.api import AgentixError
+from agentix.api import RUN_NAMES, AgentixError
 
 TRIALS = "trials"
-OWN = frozenset(
-    {
-        "cases",
-        "experiment.yaml",
-        "gate",
-        "manifest.json",
-        "progress.json",
-        "rescored",
-        "results.jsonl",
-        "run.log",
-        "steps",
-        TRIALS,
-    }
-)
-"""Names at the top of a run's directory that are the run's own."""
 
 
 class NotPublished(AgentixError):
@@ -67,7 +52,7 @@ def _check_place(place: str) -> None:
         wrong = "is no plain relative path"
     elif not place.isprintable():
         wrong = "has characters that cannot be shown"
-    elif path.parts[0] in OWN or path.parts[0].startswith("."):
+    elif path.parts[0] in RUN_NAMES or path.parts[0].startswith("."):
         wrong = f"{path.parts[0]} is the run's own"
     if wrong is not None:
         raise NotPublished(f"{place!r} is no place for what a step publishes: {wrong}")

@@ -12,25 +12,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from agentix.api import RUN_NAMES
+
 RUN_KEYS = ("experiment", "run_id", "created_at")
 """What tells a run from every other one."""
 
-_TAKEN = frozenset(
-    {
-        ".lock",
-        ".staging",
-        "archives",
-        "cases",
-        "dataset",
-        "experiment.yaml",
-        "gate",
-        "manifest.json",
-        "progress.json",
-        "results.jsonl",
-        "run.log",
-        "trials",
-    }
-)
+_TAKEN = RUN_NAMES | {"archives", "dataset"}
 
 
 def target(run_dir: Path, dest: str) -> Path:
