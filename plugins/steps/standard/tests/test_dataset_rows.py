@@ -375,3 +375,16 @@ async def test_all_cases_are_in_a_file_of_their_own(make_run, written):
     found = [json.loads(line) for line in (dataset / "cases.jsonl").read_text().splitlines()]
     assert [case["label"] for case in found] == [f"cases/{number}" for number in range(250)]
     assert "… and 50 more in `cases.jsonl`" in (dataset / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "4 rows in dataset; without 1 dropped and 1 not measured"),
+        ({"include_dropped": True, "dir": "rows"}, "5 rows in rows, 1 dropped among them; without 1 not measured"),
+    ],
+)
+async def test_it_tells_how_many_rows_there_are_and_what_they_lack(make_run, context, given, message):
+    make_run()
+    ctx = context(Scope.PER_EXPERIMENT, withheld=lambda: [DROPPED.to_data()])
+    assert (await Dataset().run(ctx, DatasetInputs(**given))).message == message

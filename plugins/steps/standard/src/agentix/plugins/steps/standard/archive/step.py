@@ -18,6 +18,7 @@ from agentix.api import Scope, StepContext, StepOutcome, slug
 from agentix.plugins.steps.standard.archive.packing import Format, compressed, pack
 from agentix.plugins.steps.standard.archive.samples import add_sample, keys
 from agentix.plugins.steps.standard.archive.tar import TarWriter
+from agentix.plugins.steps.standard.counted import counted
 from agentix.plugins.steps.standard.results import Results
 from agentix.plugins.steps.standard.tree import LeftOut, entries
 
@@ -115,7 +116,7 @@ def _of_run(ctx: StepContext, inputs: ArchiveInputs) -> StepOutcome:
                     check=anyio.from_thread.check_cancelled,
                 )
             tar.close()
-    said = f"{len(results)} trials, {files} files"
+    said = f"{counted(len(results), 'trial')}, {counted(files, 'file')}"
     return _outcome(ctx, names, said, left_out, {"trials": len(results), "files": files, "archives": len(names)})
 
 

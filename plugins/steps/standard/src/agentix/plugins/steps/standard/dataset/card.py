@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agentix.plugins.steps.standard.counted import counted
 from agentix.plugins.steps.standard.dataset.columns import COLUMNS, features
 from agentix.plugins.steps.standard.dataset.facts import Facts
 from agentix.plugins.steps.standard.dataset.licences import front_matter
@@ -57,7 +58,7 @@ def _yaml(data: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 def _body(facts: Facts, *, title: str, license: str | None) -> Iterator[str]:
     yield from (f"# {escaped(title)}", "")
-    yield f"One row for each of {facts.rows} trials of the experiment {escaped(facts.experiment)}, run"
+    yield f"One row for each of {counted(facts.rows, 'trial')} of the experiment {escaped(facts.experiment)}, run"
     yield f"{escaped(facts.run_id)}: what an agent did with a task once, and what a scorer gave for it."
     yield from ("" if license else "\nNo licence was declared.\n", "```python", "from datasets import load_dataset", "")
     yield from ('trials = load_dataset("path/of/this/dataset", split="train")', "```", "")

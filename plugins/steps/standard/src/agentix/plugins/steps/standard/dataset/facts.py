@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from agentix.api import Record, Run, RunNumbers, StepContext, load_run
+from agentix.plugins.steps.standard.counted import counted
 from agentix.plugins.steps.standard.results import Results, record_of, sort_key
 
 AddRow = Callable[[Record, bool], Mapping[str, Any]]
@@ -61,12 +62,15 @@ class Facts:
             model = f" with {row['llm_spec']}" if row.get("llm_spec") else ""
             versions = ", ".join(sorted(self.agent_versions.get(str(row.get("agent")), ())))
             said = f"{_with_options(row.get('use') or {})}{f', version {versions}' if versions else ''}"
-            yield f"agent {row.get('agent', '')}{model}", f"{said}, {row.get('trials', 0)} trials of each case"
+            yield (
+                f"agent {row.get('agent', '')}{model}",
+                f"{said}, {counted(row.get('trials', 0), 'trial')} of each case",
+            )
         for name, spec in (manifest.get("llm_specs") or {}).items():
             parameters = f" {_compact(spec['parameters'])}" if spec.get("parameters") else ""
             yield f"model {name}", " ".join(str(spec[key]) for key in ("api", "model") if spec.get(key)) + parameters
         for name, limit in (manifest.get("limits") or {}).items():
-            yield f"limit {name}", str(limit)
+            yield f"limit {name}", f"{limit:g} s" if name == "timeout" else str(limit)
         for step in self._listed("steps"):
             yield f"step {step.get('scope', '')}", f"{step.get('label', '')} ({step.get('kind', '')})"
         if manifest.get("file"):

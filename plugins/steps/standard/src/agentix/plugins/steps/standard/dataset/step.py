@@ -14,7 +14,8 @@ import anyio.from_thread
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from agentix.api import Record, Scope, StepContext, StepOutcome
+from agentix.api import RUN_NAMES, Record, Scope, StepContext, StepOutcome
+from agentix.plugins.steps.standard.counted import counted
 from agentix.plugins.steps.standard.dataset.card import CASES_FILE, card, pinned
 from agentix.plugins.steps.standard.dataset.facts import Facts, gather
 from agentix.plugins.steps.standard.dataset.licences import checked
@@ -24,21 +25,7 @@ from agentix.plugins.steps.standard.dataset.tables import JsonLines, Parquet, Ta
 if TYPE_CHECKING:
     from agentix.api import AgentUse, Limits
 
-_TAKEN = frozenset(
-    {
-        "archives",
-        "cases",
-        "experiment.yaml",
-        "gate",
-        "manifest.json",
-        "progress.json",
-        "rescored",
-        "results.jsonl",
-        "run.log",
-        "steps",
-        "trials",
-    }
-)
+_TAKEN = RUN_NAMES | {"archives"}
 
 
 class DatasetInputs(BaseModel):
@@ -119,7 +106,7 @@ def _write(ctx: StepContext, inputs: DatasetInputs) -> StepOutcome:
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    return _outcome(facts, inputs.dir, target)
+    return _outcome(facts, inputs, target)
 
 
 def _fill(fresh: Path, ctx: StepContext, inputs: DatasetInputs) -> Facts:
@@ -147,14 +134,16 @@ def _fill(fresh: Path, ctx: StepContext, inputs: DatasetInputs) -> Facts:
     return facts
 
 
-def _outcome(facts: Facts, place: str, target: Path) -> StepOutcome:
-    left = [f"{facts.dropped} dropped"] if facts.dropped else []
+def _outcome(facts: Facts, inputs: DatasetInputs, target: Path) -> StepOutcome:
+    dropped = [f"{facts.dropped} dropped"] if facts.dropped else []
+    left = [] if inputs.include_dropped else dropped
     left += [f"{facts.infra_left_out} not measured"] if facts.infra_left_out else []
+    among = f", {dropped[0]} among them" if dropped and inputs.include_dropped else ""
     without = f"; without {' and '.join(left)}" if left else ""
     return StepOutcome(
-        message=f"{place}: {facts.rows} rows{without}",
+        message=f"{counted(facts.rows, 'row')} in {inputs.dir}{among}{without}",
         outputs={"rows": facts.rows, "dropped": facts.dropped, "not_measured": facts.infra_left_out},
-        publish={place: target},
+        publish={inputs.dir: target},
     )
 
 

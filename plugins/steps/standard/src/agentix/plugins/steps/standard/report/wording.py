@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentix.api import AgentNumbers, RunNumbers
+from agentix.plugins.steps.standard.counted import counted
 
 
 def number(value: float | None) -> str:
@@ -136,7 +137,7 @@ def headline(numbers: RunNumbers) -> str:
     """The run in one sentence."""
     total = numbers.total
     return (
-        f"{total.n + total.unrun} trials: {total.resolved} resolved, {total.unresolved} unresolved, "
+        f"{counted(total.n + total.unrun, 'trial')}: {total.resolved} resolved, {total.unresolved} unresolved, "
         f"{total.agent_failures} agent failures, {total.infra_failures} infrastructure failures, {total.unrun} unrun; "
         f"mean reward {number(total.mean_reward)} over {total.denominator}"
     )
