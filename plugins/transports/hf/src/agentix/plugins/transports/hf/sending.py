@@ -58,7 +58,7 @@ class Patience:
             raise ShipError(f"{said.text}{asked}; max_wait_s leaves {self.left_s:.0f} s")
         self.tries += 1
         self.left_s -= wait
-        self.say(f"the hub: {said.text}; trying again in {wait:.0f} s")
+        self.say(f"{said.text}; trying again in {wait:.0f} s")
         await self.sleep(wait)
 
     def progress(self) -> None:
