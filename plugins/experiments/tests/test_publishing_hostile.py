@@ -81,3 +81,40 @@ def fill(lab, code: str) -> None:
     more = "exec((HERE / 'fill.py').read_text(), {'out': work.directory / 'out', 'result': result, 'trial': trial})"
     path.write_text(path.read_text().replace('write_text("42")\n', f'write_text("42")\n        {more}\n'))
     (lab.root / "fill.py").write_text(code)
+
+
+def test_a_run_is_shipped_by_a_file_whose_steps_are_called_otherwise_and_nothing_old_goes(lab) -> None:
+    fill(lab, 'result["patch"] = "+ OPS-12345 here\\n"')
+    first = """
+  per_trial: [{uses: auto}, {uses: redact}]
+  per_experiment: [{uses: dataset}, {uses: archive, with: {shard: 1}}, {uses: ship, with: {using: take, dest: x}}]
+"""
+    assert lab.run(write(lab, first)) == 0
+    second = """
+  per_trial: [{uses: auto}, {uses: redact, with: {extra_patterns: ['OPS-[0-9]{3,9}']}}]
+  per_experiment:
+  - {uses: ship, name: early, with: {using: take, dest: early, path: .}}
+  - {uses: dataset, name: rows}
+  - {uses: ship, with: {using: take, dest: y}}
+"""
+    done = lab.cli("ship", "r", str(write(lab, second)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "dataset/data/trials.jsonl" in names(lab.root / "sent/y/run")
+    for sent in ("early", "y"):
+        assert names(lab.root / "sent" / sent) and not holding(lab.root / "sent" / sent, b"OPS-12345")
+    # What the file does not make anew goes on being published where it is still true.
+    third = second.replace("name: rows", "name: other, with: {dir: more}")
+    done = lab.cli("ship", "r", str(write(lab, third)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"dataset", "more"} <= {p.name for p in (lab.path() / ".staging").iterdir()}
+
+
+def test_a_trial_keeps_its_name_and_its_failure_where_a_secret_is_the_same_word(lab, monkeypatch) -> None:
+    monkeypatch.setenv("LAB_TOKEN", "someone-1")
+    monkeypatch.setenv("LAB_PASSWORD", "HOST_ERROR")
+    lab.script(every=[{"code": "HOST_ERROR", "message": "someone-1 said no"}])
+    lab.run(write(lab, "  per_experiment: [{uses: dataset}]\n"))
+    assert [(r.trial_id, r.failure_code, r.failure_message) for r in lab.records().values()] == [
+        (name, "HOST_ERROR", "*** said no") for name in ("a-someone-1", "b-someone-1")
+    ]
+    assert sorted(p.name for p in (lab.path() / "trials").iterdir()) == ["a-someone-1", "b-someone-1"]

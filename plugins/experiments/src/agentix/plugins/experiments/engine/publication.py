@@ -80,7 +80,8 @@ class Publication:
             OSError: It cannot be made.
         """
         if self._staging is None:
-            self._staging = self._open.enter_context(Staging(self.run_dir, secrets=self.secrets))
+            steps = [step.key for step in self._parts.pipeline.per_experiment if step.publishes]
+            self._staging = self._open.enter_context(Staging(self.run_dir, secrets=self.secrets, steps=steps))
         return self._staging
 
     @cached_property

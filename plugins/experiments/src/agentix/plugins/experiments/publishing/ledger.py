@@ -52,9 +52,11 @@ class Placed:
     tree: str = ""
     """Empty until it stands whole in its place."""
     mark: int = -1
+    made_of: str = ""
+    """Of what a step of the whole run has published: tells the trials that it was made of from any others."""
 
 
-_TRIAL = "trial "
+_TRIAL, _STEP = "trial ", "step "
 
 
 def of_trial(trial_id: str) -> str:
@@ -64,7 +66,12 @@ def of_trial(trial_id: str) -> str:
 
 def of_step(label: str) -> str:
     """The owner of what a step of the whole run publishes."""
-    return f"step {label}"
+    return _STEP + label
+
+
+def is_of_step(owner: str) -> bool:
+    """Whether that is a step of the whole run."""
+    return owner.startswith(_STEP)
 
 
 class Ledger:
@@ -83,6 +90,8 @@ class Ledger:
         """Salted digests of all secrets that were known at some time."""
         self.trials: dict[str, Staged] = {}
         self.places: dict[str, Placed] = {}
+        self.changes = 0
+        """Another number after every change of `trials`."""
         self.path = path
         self._owned: dict[str, set[str]] = {}
         self._lock = threading.Lock()
@@ -137,10 +146,10 @@ class Ledger:
                 self._append({"place": place, "owner": owner})
         os.fsync(self._fd)
 
-    def put(self, place: str, *, tree: str, mark: int) -> None:
+    def put(self, place: str, *, tree: str, mark: int, made_of: str = "") -> None:
         """One of them is there."""
         with self._lock:
-            self._append({"put": place, "tree": tree, "mark": mark})
+            self._append({"put": place, "tree": tree, "mark": mark, "of": made_of})
 
     def take(self, place: str) -> None:
         """It is no more."""
@@ -163,15 +172,17 @@ class Ledger:
             case {"known": digests}:
                 self.marks.append(frozenset(digests))
             case {"staged": name, "source": source, "tree": tree, "by": by, "mark": mark, "counts": counts}:
+                self.changes += 1
                 self.trials[name] = Staged(tuple(source), tree, by, mark, tuple(counts.items()))
             case {"unstaged": name}:
+                self.changes += 1
                 self.trials.pop(name, None)
             case {"place": place, "owner": owner}:
                 self._forget(place)
                 self.places[place] = Placed(owner)
                 self._owned.setdefault(owner, set()).add(place)
-            case {"put": place, "tree": tree, "mark": mark}:
-                self.places[place] = Placed(self.places[place].owner, tree, mark)
+            case {"put": place, "tree": tree, "mark": mark, "of": made_of}:
+                self.places[place] = Placed(self.places[place].owner, tree, mark, made_of)
             case {"taken": place}:
                 self._forget(place)
             case _:
@@ -209,7 +220,7 @@ class Ledger:
         for place, placed in self.places.items():
             lines.append({"place": place, "owner": placed.owner})
             if placed.tree:
-                lines.append({"put": place, "tree": placed.tree, "mark": placed.mark})
+                lines.append({"put": place, "tree": placed.tree, "mark": placed.mark, "of": placed.made_of})
         with new.open("wb") as file:
             file.writelines(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
             file.flush()

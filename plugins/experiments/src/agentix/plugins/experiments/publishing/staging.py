@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Self
 
 from agentix.api import Secrets
 from agentix.cli.api import TRIAL_FILE
-from agentix.plugins.experiments.publishing.ledger import Ledger, Staged, digest, of_step, of_trial
+from agentix.plugins.experiments.publishing.ledger import Ledger, Staged, digest, is_of_step, of_step, of_trial
 from agentix.plugins.experiments.publishing.places import TRIALS, NotPublished, check_publish, trial_place
 from agentix.plugins.experiments.publishing.trees import clear, is_linked, link, put, remove, stamp_of
 
@@ -30,19 +30,22 @@ class Staging:
     Args:
         run_dir: The run's directory.
         secrets: What is known of secrets, which may become more.
+        steps: The steps of the whole run that there are; what others have published, they may replace.
     """
 
-    def __init__(self, run_dir: Path, *, secrets: Secrets) -> None:
+    def __init__(self, run_dir: Path, *, secrets: Secrets, steps: Collection[str] | None = None) -> None:
         self.run_dir = run_dir
         self.root = run_dir / STAGING
         self.room = run_dir / BESIDE
         """For what is not whole yet, or is no more."""
         self.ledger = Ledger(self.room / "ledger.jsonl")
         self._secrets = secrets
+        self._owners = None if steps is None else frozenset(map(of_step, steps))
         self._lock = threading.Lock()
         self._digests: dict[str, str] = {}
         self._current: tuple[frozenset[str], int] = (frozenset(), -1)
         self._covering: dict[int, bool] = {}
+        self._made_of = (-1, "")
 
     def __enter__(self) -> Self:
         for directory in (self.root, self.root / TRIALS, self.room):
@@ -113,20 +116,33 @@ class Staging:
         check_publish(publish, work_dir)
         owner = of_trial(trial_id) if trial_id is not None else of_step(step or "")
         trees = {place: stamp_of(source) for place, source in publish.items()}
+        if trial_id is None:
+            self._make_way(publish)
         with self._lock:
             for place in publish:
                 self._check_free(place, owner)
             self.ledger.begin(publish, owner)
-        mark = self._mark()
+        mark, made_of = self._mark(), "" if trial_id is not None else self.made_of()
         for place, source in publish.items():
             put(source, self.run_dir / place, trash=self.room)
             _remove_empty_above(source, until=work_dir)
-            self.ledger.put(place, tree=trees[place], mark=mark)
+            self.ledger.put(place, tree=trees[place], mark=mark, made_of=made_of)
             self.ensure_linked(place)
         if trial_id is None:
             for place in self.ledger.owned(owner) - set(publish):
                 self.take(place)
         return tuple(publish)
+
+    def _make_way(self, publish: Collection[str]) -> None:
+        """Remove what steps that there are no more have published where something is to be."""
+        if self._owners is None:
+            return
+        places = [*self.ledger.places.items()]
+        for place in [
+            place for place, placed in places if is_of_step(placed.owner) and placed.owner not in self._owners
+        ]:
+            if any(_overlap(PurePosixPath(place).parts, PurePosixPath(wanted).parts) for wanted in publish):
+                self.take(place)
 
     def _check_free(self, place: str, owner: str) -> None:
         path = PurePosixPath(place)
@@ -154,11 +170,6 @@ class Staging:
         remove(self.trial(trial_id), trash=self.room)
         self.ledger.unstage(trial_id)
 
-    def withdraw_step(self, label: str) -> None:
-        """Remove everything that a step of the whole run has published."""
-        for place in self.ledger.owned(of_step(label)):
-            self.take(place)
-
     def take(self, place: str) -> None:
         """Remove something published."""
         for home in (self.root, self.run_dir):
@@ -185,10 +196,12 @@ class Staging:
 
     def made_of(self) -> str:
         """What tells the redacted trials that there are from any others."""
-        found = hashlib.blake2b(digest_size=12)
-        for trial_id, staged in sorted(self.ledger.trials.items()):
-            found.update(repr((trial_id, staged.source, staged.tree, staged.by)).encode("utf-8", "backslashreplace"))
-        return found.hexdigest()
+        if self._made_of[0] != self.ledger.changes:
+            found, changes = hashlib.blake2b(digest_size=12), self.ledger.changes
+            for name, staged in sorted(self.ledger.trials.items()):
+                found.update(repr((name, staged.source, staged.tree, staged.by)).encode("utf-8", "backslashreplace"))
+            self._made_of = (changes, found.hexdigest())
+        return self._made_of[1]
 
     def is_of_trial(self, trial_id: str, place: PurePosixPath) -> bool:
         """Whether what stands at a place, or would stand there, is of a trial and of no other."""
@@ -211,9 +224,11 @@ class Staging:
             return False
 
     def is_whole(self, place: str) -> bool:
-        """Whether something published is as it was when it was published, and nothing more is known of secrets."""
+        """Whether something published is as it was then, of the trials that there are, and with no new secrets."""
         placed = self.ledger.places.get(place)
         if placed is None or not placed.tree or not self._covers(placed.mark):
+            return False
+        if placed.made_of and placed.made_of != self.made_of():
             return False
         try:
             return placed.tree == stamp_of(self.run_dir / place)
@@ -246,6 +261,11 @@ class Staging:
     def _covers(self, mark: int) -> bool:
         self._mark()
         return self._covering.get(mark, False)
+
+
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    common = min(len(one), len(other))
+    return one[:common] == other[:common]
 
 
 def _remove_empty_above(path: Path, *, until: Path) -> None:
