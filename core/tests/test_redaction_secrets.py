@@ -199,6 +199,11 @@ def test_a_rollout_is_masked_down_to_its_keys_and_what_has_none_is_the_same() ->
     assert masks.within(clean) is clean
 
 
+def test_a_word_of_ours_stays_where_a_secret_is_the_same_word() -> None:
+    failure = Failure(code=FailureCode.HOST_ERROR, message="HOST_ERROR: it broke")
+    assert Secrets(["HOST_ERROR"]).within(failure) == Failure(code=FailureCode.HOST_ERROR, message="***: it broke")
+
+
 def test_files_are_cleaned_and_what_cannot_be_is_told(tmp_path: Path) -> None:
     masks = Secrets([KEY])
     outside = tmp_path / "outside.txt"

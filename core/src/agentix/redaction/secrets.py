@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -141,6 +142,9 @@ class Secrets:
         return self._needles
 
     def _within(self, given: Any) -> Any:
+        if isinstance(given, Enum):
+            # A word of ours, which says nothing of a secret that is the same word.
+            return given
         if isinstance(given, str):
             masked = self.text(given)
             return given if masked == given else masked
