@@ -164,6 +164,19 @@ def test_a_fingerprint_follows_words_and_the_bytes_of_files(tmp_path: Path, monk
     assert all(a != b for a, b in zip(before, after, strict=True))
 
 
+@pytest.mark.parametrize("line", [">> FILE", "2>FILE", "> 'FILE'", "&>FILE", "| tee -a FILE", ">|FILE", "| tee FILE"])
+def test_a_file_that_a_script_writes_to_is_no_part_of_it(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.log"
+    words = line.replace("FILE", str(file))
+    command = Command(name="a", form="script", script=f"echo done {words}; ls", origin=tmp_path / "e")
+    reading = Command(name="a", form="script", script=f"cat {file}; echo done {words}", origin=tmp_path / "e")
+    before = command.fingerprint(), reading.fingerprint()
+    subprocess.run(["bash", "-c", command.script], check=True, capture_output=True)
+    assert file.exists()
+    assert command.fingerprint() == before[0]
+    assert reading.fingerprint() != before[1]
+
+
 def test_a_shell_line_runs_the_same() -> None:
     command = Command(name="a", form="script", script='echo "it\'s"\necho $1', origin=Path("e"))
     assert subprocess.check_output(["sh", "-c", command.shell_line()]) == b"it's\n\n"

@@ -19,6 +19,8 @@ Form = Literal["run", "script", "uses"]
 SHELL = ("bash", "-c")
 
 _WORD = re.compile(r"[^\s'\"`;|&<>(){}$=]+")
+# What a script writes to is no part of what it is: a log would make every resumed run another one.
+_WRITTEN = re.compile(r"(?:>>?[|&]?|\btee\s(?:\s*-\w+\s)*)\s*['\"]?[^\s'\"`;|&<>()]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ class Command:
         if self.file is not None:
             yield self.file
         # A bare word is a program that is found on the PATH, or no file at all.
-        words = self.argv if self.form == "run" else _WORD.findall(self.script)
+        words = self.argv if self.form == "run" else _WORD.findall(_WRITTEN.sub(" ", self.script))
         for word in sorted({word for word in words if "/" in word or word in self.argv[1:]}):
             path = Path(word)
             if len(word) < 4096 and "\0" not in word and _is_file(path):
