@@ -84,7 +84,8 @@ class TrialSteps:
                 await self._before_redacting(record)
             if step.ships:
                 default = nearest(made) or f"trials/{trial_id}"
-                ctx = replace(ctx, path=(await publication.shipment(step, ctx, default=default, trial_id=trial_id)).path)
+                shipment = await publication.shipment(step, ctx, default=default, trial_id=trial_id)
+                ctx = replace(ctx, path=shipment.path)
         except (AgentixError, OSError) as error:
             return self._ended(step, record, failed(step, error, ctx))
         result = await run_step(step, ctx, runner=self._runner)

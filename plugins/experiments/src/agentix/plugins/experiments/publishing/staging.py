@@ -137,7 +137,7 @@ class Staging:
         """Remove what steps that there are no more have published where something is to be."""
         if self._owners is None:
             return
-        places = [*self.ledger.places.items()]
+        there = [*self.ledger.places.items()]
         for place in [
             place for place, placed in places if is_of_step(placed.owner) and placed.owner not in self._owners
         ]:
