@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from agentix.plugins.experiments.documents.models import AgentSpec, CaseSpec, CommandSpec, ProviderSpec
 from agentix.plugins.experiments.documents.nodes import ListNode, MappingNode, Node, Scalar
 
-_KINDS = {
+KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -30,6 +30,7 @@ _KINDS = {
     "greater_than_equal": "at least {ge:g}",
     "less_than_equal": "at most {le:g}",
 }
+"""What has to stand there, by what pydantic calls the error."""
 _PATTERNS = {
     "^[0-9a-f]{64}$": "64 hexadecimal digits in lower case",
     "^[A-Za-z_][A-Za-z0-9_]*$": "the name of an environment variable, never its value",
@@ -58,8 +59,8 @@ def expected(error: dict[str, Any], node: Node | None, model: type[BaseModel] | 
     if kind == "string_pattern_mismatch":
         # The value is not repeated: where a variable's name belongs people paste the secret.
         return f"has to be {_PATTERNS.get(context['pattern'], 'like ' + context['pattern'])}"
-    if kind in _KINDS:
-        wanted = _KINDS[kind].format(**context) if model is None else _MODELS.get(model, "a mapping")
+    if kind in KINDS:
+        wanted = KINDS[kind].format(**context) if model is None else _MODELS.get(model, "a mapping")
         return f"has to be {wanted}, not {said(node)}{_quoted(kind, node)}"
     if kind == "literal_error":
         return f"has to be {str(context['expected']).replace(chr(39), '')}, not {said(node)}"
@@ -74,9 +75,14 @@ def said(node: Node | None) -> str:
         return "a list"
     if not isinstance(node, Scalar) or node.value is None:
         return "nothing"
-    text = " ".join(node.text.split())
-    text = text if len(text) <= 40 else f"{text[:40]}…"
+    text = shortened(node.text)
     return f'the text "{text}"' if isinstance(node.value, str) else text
+
+
+def shortened(text: str) -> str:
+    """A text on one line, and no more of it than is needed to know it again."""
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _quoted(kind: str, node: Node | None) -> str:
