@@ -61,7 +61,8 @@ def test_a_finished_run_is_shipped_again_and_its_reports_are_written_again(lab, 
     assert (lab.path() / "results.jsonl").read_bytes() == results
     assert lab.ran == ["a-someone-1", "b-someone-1"]
     assert json.loads((lab.path() / "progress.json").read_text())["state"] == "finished"
-    assert "ship:" in capfd.readouterr().out
+    # The command says nothing itself.
+    assert "\nship: dataset (3 files, " in (said := capfd.readouterr().out) and "with the command take\n" in said
     before = lab.bytes()
     assert lab.run(file) == 0
     assert lab.bytes() == before
@@ -83,9 +84,10 @@ def test_a_shipment_that_fails_is_recorded_and_goes_on_with_agentix_run(lab, cap
     file = write(lab, PLAIN.replace("take", "gate"))
     assert ship(lab, file) == 1
     said = capfd.readouterr().out
-    assert "step failed: ship: the bucket is gone" in said and "do it again with: agentix ship" in said
-    assert lab.manifest()["incomplete"] == "ship: the bucket is gone"
-    assert "did not complete" in (lab.path() / "report.md").read_text()
+    assert "step failed: ship: exit status 3: the bucket is gone" in said and "do it again with: agentix ship" in said
+    assert lab.manifest()["incomplete"] == "ship: exit status 3: the bucket is gone"
+    report = (lab.path() / "report.md").read_text()
+    assert "**This run did not complete.** ship: exit status 3: the bucket is gone\n" in report
     # What would go is no worse for what has failed before.
     assert ship(lab, file, dry_run=True) == 0
     (lab.root / "open").touch()

@@ -167,8 +167,8 @@ def script(text: str, **values) -> Command:
     return Command(name="mine", form="script", script=text, origin=Path("file.yaml"), **values)
 
 
-async def run_command(ctx, command, *, given=None, **spec):
-    step = StepSpec.model_validate({"uses": "mine", "with": given or {}, **spec})
+async def run_command(ctx, command, *, given=None, uses="mine", **spec):
+    step = StepSpec.model_validate({"uses": uses, "with": given or {}, **spec})
     found = resolve_step(step, ctx.scope, {"mine": command}, first=False)
     async with CommandRunner() as runner:
         return await run_step(found, ctx, runner=runner, backoff=lambda _: 0.0)
@@ -218,6 +218,16 @@ async def test_a_commands_exit_status_is_its_verdict_and_75_is_none(ctx):
     later = await run_command(ctx, script("echo busy; exit 75"))
     assert later.verdict == "failed" and later.failure is not None and later.failure.detail == "try_later"
     assert later.message == "asks to be tried again later (exit status 75): busy"
+
+
+async def test_a_command_that_ships_comes_to_no_verdict_and_is_tried_again(ctx):
+    counted = 'cd "$WORK_DIR"; echo x >> n; test "$(wc -l < n)" -ge 3 || { echo the bucket is gone >&2; exit 3; }'
+    ship = {"uses": "ship", "given": {"using": "mine"}}
+    once = await run_command(ctx, script(counted), **ship)
+    assert (once.verdict, once.message) == ("failed", "exit status 3: the bucket is gone")
+    assert once.failure is not None and once.failure.detail == "not_shipped" and once.failure.traceback is None
+    again = await run_command(ctx, script(counted), **ship, retries=5)
+    assert (again.verdict, again.attempts) == ("passed", 2)
 
 
 async def test_a_command_that_a_signal_or_the_clock_ends_has_no_verdict(ctx):

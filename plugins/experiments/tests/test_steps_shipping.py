@@ -132,14 +132,19 @@ def test_what_it_ships_has_its_templates_filled_in_for_each_unit(depot, ctx_of):
         ("ship", {"using": "ship_my_store", "dest": "5"}, "with.dest", "should match pattern"),
         ("ship", {"using": "my-store", "dest": "x", "options": {"deep": 2}}, "with.options.deep", "~depth"),
         ("ship", {"using": "my-store", "dest": "x", "options": {"depth": 0}}, "with.options.depth", "greater than"),
-        ("ship", {"using": "my-store", "dest": "x", "options": {"tags": {"a": "b"}}}, "with.options.tags.a", "integer"),
+        (
+            "ship",
+            {"using": "my-store", "dest": "x", "options": {"tags": {"a": "b"}}},
+            "with.options.tags.a",
+            "a whole number",
+        ),
         ("ship", {"using": "my-store", "options": {"dest": "x"}}, "with.options.dest", "beside the options"),
         ("ship", {"using": "send", "options": {"path": "x"}}, "with.options.path", "beside the options"),
         ("ship", {"using": "my-store", "dest": "{{.RunIdd}}"}, "with.dest", "~{{.RunID}}"),
         ("ship", {"using": "my-store", "dest": "x", "options": {"a": "{{.TrialID}}"}}, "with.options.a", "no value in"),
         ("ship", {"using": "broken", "dest": "x"}, "with.using", "broken"),
         ("ship", {"using": "with-path", "dest": "x"}, "with.using", "Inputs have a 'path'"),
-        ("ship_my_store", {"dest": "x", "depth": "two"}, "with.depth", "integer"),
+        ("ship_my_store", {"dest": "x", "depth": "two"}, "with.depth", "a whole number"),
         ("ship_my_store", {"dest": "x", "dept": 2}, "with.dept", "~depth"),
         ("ship_my_stroe", {}, "uses", "~ship_my_store"),
         ("ship_broken", {"dest": "x"}, "uses", "broken"),
@@ -173,6 +178,18 @@ def test_a_transport_works_in_its_own_lists_only(depot):
     assert found == {"with.using": "it works per_experiment, not per_trial ~None"}
     found = wrong("ship_whole", {"dest": "x"}, scope=Scope.PER_TRIAL)
     assert found == {"uses": "the step ship_whole works per_experiment, not per_trial ~None"}
+
+
+@pytest.mark.parametrize("uses", ["ship", "ship_my_store", "ship_tape"])
+def test_what_is_sent_away_comes_to_no_verdict(depot, uses):
+    spec = {"uses": uses, "with": {"using": "tape", "dest": "x"}, "on_violation": "drop"}
+    if uses != "ship":
+        del spec["with"]["using"]
+    commands = {"tape": command("tape"), "ship_tape": command("ship_tape")}
+    with pytest.raises(StepRefused) as caught:
+        resolve_step(StepSpec.model_validate(spec), Scope.PER_TRIAL, commands, path=AT)
+    (problem,) = caught.value.problems
+    assert (problem.path, "say on_failure" in problem.message) == (f"{AT}.on_violation", True)
 
 
 def test_nothing_is_published_of_a_case():

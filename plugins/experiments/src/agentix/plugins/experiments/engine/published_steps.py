@@ -114,8 +114,13 @@ class PublishedSteps:
             places = await publication.accept(step, ctx, result)
         except (AgentixError, OSError) as error:
             return Ran(failed(step, error, ctx))
+        said = result.message
+        if shipment is not None and not said:
+            said = f"{shipment.told(publication.staging.root)} with {step.plugin}"
         if withheld:
-            result = replace(result, message="; ".join(filter(None, (withheld.line, result.message))))
+            # Why something failed is what is looked for first.
+            said = f"{withheld.line}; {said}" if result.verdict == "passed" else f"{said}; {withheld.line}"
+        result = replace(result, message=said)
         return Ran(result, places, withheld.count, found.made_of)
 
     async def run_other(self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner) -> Ran:

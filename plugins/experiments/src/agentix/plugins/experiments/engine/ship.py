@@ -33,6 +33,8 @@ from agentix.plugins.experiments.engine.ship_request import ShipRequest
 from agentix.plugins.experiments.progress import Board, CaseCount, Guarded, make_display
 from agentix.plugins.experiments.steps import Checked, check_file
 
+_EXECUTOR = ("executor:", "--executor:")
+
 
 def ship_run(request: ShipRequest) -> int:
     """Do what was asked and return the exit code.
@@ -84,7 +86,7 @@ def _parts(request: ShipRequest, manifest: ExperimentManifest) -> Parts:
         keys=keys,
         datasets=Datasets(),
         # Who runs the trials does not matter here.
-        notices=tuple(dict.fromkeys(line for line in notices if not line.startswith("executor:"))),
+        notices=tuple(dict.fromkeys(line for line in notices if not line.startswith(_EXECUTOR))),
     )
 
 

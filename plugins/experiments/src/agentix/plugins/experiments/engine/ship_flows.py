@@ -16,7 +16,7 @@ from agentix.plugins.experiments.engine.published_steps import PublishedSteps, e
 from agentix.plugins.experiments.engine.units import run_context
 from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.steps import ResolvedStep
-from agentix.plugins.experiments.steps.transport_step import size, without_logins
+from agentix.plugins.experiments.steps.transport_step import without_logins
 
 
 class Shipping:
@@ -113,10 +113,8 @@ class Preview:
                 "trials": found.published,
             }
         )
-        what = "everything" if place == "." else place
-        files = f"{shipment.files} {'file' if shipment.files == 1 else 'files'}"
         to = f" to {dest}" if dest else ""
-        self._say(f"{step.label}: would ship {what} ({files}, {size(shipment.bytes)}) with {step.plugin}{to}")
+        self._say(f"{step.label}: would ship {shipment.told(publication.staging.root)} with {step.plugin}{to}")
         if found.withheld:
             self._say(found.withheld.line)
         return None

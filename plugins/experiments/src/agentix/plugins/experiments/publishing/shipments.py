@@ -11,6 +11,7 @@ from pathlib import Path
 from agentix.api import Secrets, ShipRefused, scan
 from agentix.plugins.experiments.publishing.places import NotPublished
 from agentix.plugins.experiments.publishing.trees import files_below
+from agentix.plugins.experiments.steps.transport_step import size
 
 _SHOWN = 5
 
@@ -22,6 +23,16 @@ class Shipment:
     path: Path
     files: int
     bytes: int
+
+    def told(self, root: Path) -> str:
+        """What it is, for people: `dataset (3 files, 12 kB)`.
+
+        Args:
+            root: The staging tree.
+        """
+        place = str(self.path.relative_to(root))
+        files = f"{self.files} {'file' if self.files == 1 else 'files'}"
+        return f"{'everything' if place == '.' else place} ({files}, {size(self.bytes)})"
 
 
 def nearest(places: Collection[str]) -> str | None:

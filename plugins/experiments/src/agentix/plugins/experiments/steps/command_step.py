@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agentix.api import AgentixError, Scope, StepContext, StepOutcome
+from agentix.api import AgentixError, Scope, ShipError, StepContext, StepOutcome
 from agentix.plugins.experiments.steps.templates import VARIABLES, variables
 
 if TYPE_CHECKING:
@@ -37,11 +37,13 @@ async def run_command_step(
     *,
     runner: CommandRunner,
     secrets: Mapping[str, str] = MappingProxyType({}),
+    ships: bool = False,
 ) -> StepOutcome:
     """Run a command on one unit.
 
     Exit status 0 is a pass, 75 asks to be called again later, any other is the verdict that something is wrong; its
-    text is the end of what the command printed.
+    text is the end of what the command printed. Of what ships it is no verdict: nothing has arrived, and the same may
+    work later.
 
     Args:
         command: What to run; it starts where this process did, as all commands do.
@@ -49,10 +51,12 @@ async def run_command_step(
         inputs: The step's `with`, templates filled in.
         runner: Runs it.
         secrets: Variables that it gets too, and whose values its log must not show.
+        ships: Whether it sends something away.
 
     Raises:
         TryLater: It asks for that.
         CommandLost: It took too long, or a signal ended it.
+        ShipError: It ships, and has not.
     """
     result = await runner.run(
         command,
@@ -69,6 +73,8 @@ async def run_command_step(
     if result.try_later:
         raise TryLater(_joined("asks to be tried again later (exit status 75)", said))
     passed = result.exit_code == 0
+    if ships and not passed:
+        raise ShipError(_joined(f"exit status {result.exit_code}", said))
     message = _last(result.stdout) if passed else said or f"exit status {result.exit_code}"
     return StepOutcome(ok=passed, message=message, outputs={"exit_code": result.exit_code})
 

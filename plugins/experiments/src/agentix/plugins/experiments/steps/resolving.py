@@ -23,7 +23,7 @@ from agentix.plugins.experiments.steps.order import order_problems, where_to_red
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
 from agentix.plugins.experiments.steps.shipping import Ship, path_problems, way_out
 from agentix.plugins.experiments.steps.templates import example, fill
-from agentix.plugins.experiments.steps.transport_step import PATH
+from agentix.plugins.experiments.steps.transport_step import PATH, TransportStep
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import Command
@@ -179,6 +179,8 @@ def resolve_step(
     publishes = shipping or (isinstance(found.step, Publishes) and bool(found.step.publishes))
     redacts = isinstance(found.step, Redacts) and bool(found.step.redacts)
     problems += _marks_problems(spec, scope, where, publishes=publishes, redacts=redacts)
+    if shipping and (found.step is None or isinstance(found.step, TransportStep)):
+        problems += _shipping_problems(spec, where)
     if problems:
         raise StepRefused(problems)
     return ResolvedStep(
@@ -276,6 +278,12 @@ def _marks_problems(
         yield StepProblem(path=f"{where}.on_failure", message=f"has to be fail: {unpublished}")
     if spec.on_violation == "warn":
         yield StepProblem(path=f"{where}.on_violation", message=f"cannot be warn: {unpublished}")
+
+
+def _shipping_problems(spec: StepSpec, where: str) -> Iterator[StepProblem]:
+    if spec.on_violation is not None:
+        message = "what is shipped arrives or does not, which is no verdict; say on_failure"
+        yield StepProblem(path=f"{where}.on_violation", message=message)
 
 
 def _keys(specs: Sequence[StepSpec]) -> Iterator[str]:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
-from agentix.api import AgentixError, Failure, FailureCode, ShipRefused, StepContext, StepOutcome, UsageError
+from agentix.api import (
+    AgentixError,
+    Failure,
+    FailureCode,
+    ShipError,
+    ShipRefused,
+    StepContext,
+    StepOutcome,
+    UsageError,
+)
 from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
 from agentix.plugins.experiments.steps.transport_step import without_logins
@@ -26,6 +35,9 @@ Reaction = Literal["go_on", "warn", "drop", "skip", "fail"]
 """What becomes of the unit. `drop`: it is measured and not published. `skip`: the rest of its steps is left out and the
 run goes on; a case is left out altogether. `fail`: likewise, and the run does not end well."""
 
+_DETAILS: Mapping[type[BaseException], str] = MappingProxyType(
+    {TryLater: "try_later", CommandLost: "lost", ShipError: "not_shipped"}
+)
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 60.0
 
@@ -114,7 +126,7 @@ async def _run(
     assert resolved.command is not None
     if runner is None:
         raise RuntimeError(f"{resolved.plugin} needs somebody who runs commands")
-    return await run_command_step(resolved.command, ctx, inputs, runner=runner, secrets=secrets)
+    return await run_command_step(resolved.command, ctx, inputs, runner=runner, secrets=secrets, ships=resolved.ships)
 
 
 def concluded(resolved: ResolvedStep, outcome: StepOutcome) -> StepResult:
@@ -146,7 +158,7 @@ def concluded(resolved: ResolvedStep, outcome: StepOutcome) -> StepResult:
 def failed(resolved: ResolvedStep, error: BaseException, ctx: StepContext) -> StepResult:
     """What it means by the file that a step, or what has to come before or after it, raised an error."""
     message = _cleaned(_message(error), ctx)
-    detail = "try_later" if isinstance(error, TryLater) else "lost" if isinstance(error, CommandLost) else "raised"
+    detail = next((word for kind, word in _DETAILS.items() if isinstance(_inner(error), kind)), "raised")
     failure = _failure(
         resolved,
         message,
