@@ -138,9 +138,8 @@ class Staging:
         if self._owners is None:
             return
         there = [*self.ledger.places.items()]
-        for place in [
-            place for place, placed in places if is_of_step(placed.owner) and placed.owner not in self._owners
-        ]:
+        left = [place for place, by in there if is_of_step(by.owner) and by.owner not in self._owners]
+        for place in left:
             if any(_overlap(PurePosixPath(place).parts, PurePosixPath(wanted).parts) for wanted in publish):
                 self.take(place)
 
