@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from agentix.cli.output import Output, printable
+from agentix.cli.table import table
 
 
 def test_control_characters_cannot_reach_the_terminal():
@@ -52,3 +53,15 @@ def test_a_dumb_terminal_is_none(monkeypatch, term):
     assert Output(Tty()).is_terminal
     monkeypatch.setenv("TERM", term)
     assert not Output(Tty()).is_terminal
+
+
+def test_the_last_column_of_a_table_is_folded_where_it_would_be_too_wide() -> None:
+    rows = [["a", "two words and a-hyphen"], ["bb", "x" * 30], ["c", "short"]]
+    assert table(["n", "text"], rows, width=28) == [
+        "n   text",
+        "a   two words and a-hyphen",
+        f"bb  {'x' * 24}\n    {'x' * 6}",
+        "c   short",
+    ]
+    assert table(["n", "text"], rows[:1], width=16) == ["n  text", "a  two words and a-hyphen"]
+    assert table(["n", "text"], rows)[2] == f"bb  {'x' * 30}"

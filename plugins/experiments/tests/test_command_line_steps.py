@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentix.api import PluginBroken, Scope
-from agentix.cli.api import exit_codes
+from agentix.cli.api import Output, exit_codes
 from agentix.cli.app import main
 from agentix.plugins.experiments.steps import listing
 
@@ -23,6 +23,23 @@ def test_one_step_is_shown_with_the_meaning_of_its_inputs(capsys):
     out = capsys.readouterr().out
     assert "report: per_experiment, closes the run (from agentix-rollouts-steps" in out
     assert "pass_at" in out and "Count the trials that have at least this reward." in out
+
+
+def test_defaults_are_shown_as_a_file_says_them(capsys):
+    assert main("agentix", ["steps", "redact"]) == exit_codes.OK
+    assert '{"traj": true, "logs": false}' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["redact"]])
+def test_on_a_terminal_lines_are_folded_between_words_and_in_a_pipe_they_are_whole(capsys, monkeypatch, arguments):
+    assert main("agentix", ["steps", *arguments]) == exit_codes.OK
+    whole = capsys.readouterr().out
+    assert max(map(len, whole.splitlines())) > 100
+    monkeypatch.setattr(Output, "width", 90)
+    assert main("agentix", ["steps", *arguments]) == exit_codes.OK
+    folded = capsys.readouterr().out
+    assert max(map(len, folded.splitlines())) <= 105  # the last column has 24 in any case
+    assert sorted(folded.split()) == sorted(whole.split())
 
 
 def test_json_has_the_schema_of_the_inputs(capsys):

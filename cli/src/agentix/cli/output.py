@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from typing import TextIO
 
@@ -47,6 +48,11 @@ class Output:
         except ValueError:
             return False
         return is_tty and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+    @property
+    def width(self) -> int | None:
+        """How many columns a person sees; `None` where nobody looks, so that a line stays a line."""
+        return shutil.get_terminal_size().columns if self.is_terminal else None
 
     @property
     def encoding(self) -> str:

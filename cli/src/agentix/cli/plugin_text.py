@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections import Counter
@@ -97,8 +98,13 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _default(option: Mapping[str, Any]) -> str:
+    """As a file says it."""
     value = option.get("default")
-    return "" if value is None else str(value)
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return json.dumps(value)
 
 
 def _type(option: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:

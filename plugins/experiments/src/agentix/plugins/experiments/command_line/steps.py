@@ -45,13 +45,15 @@ def steps(
     if json:
         output.write(json_module.dumps([step.to_data() for step in found], indent=2) + "\n")
     else:
-        for line in _listing(found) if name is None else [line for step in found for line in _details(step)]:
+        width = output.width
+        told = _listing(found, width) if name is None else [line for step in found for line in _details(step, width)]
+        for line in told:
             output.line(line)
     output.flush()
 
 
-def _listing(found: list[InstalledStep]) -> list[str]:
-    from agentix.cli.api import option_rows, short, table
+def _listing(found: list[InstalledStep], width: int | None) -> list[str]:
+    from agentix.cli.api import option_rows, table
 
     rows = [
         [
@@ -62,19 +64,28 @@ def _listing(found: list[InstalledStep]) -> list[str]:
         ]
         for step in found
     ]
-    shown = [[*row[:3], short(row[3], 60)] for row in rows]
-    lines = table(["step", "lists", "from", "inputs (* required)"], shown)
+    lines = table(["step", "lists", "from", "inputs (* required)"], rows, width=width)
     told = lines[:1]
     for step, line in zip(found, lines[1:], strict=True):
-        told += [line, textwrap.indent(short(step.broken or step.summary, 110), "    ")]
+        told += [line, *_paragraphs(step.broken or step.summary, width, indent="    ")]
     return told
+
+
+def _paragraphs(text: str, width: int | None, *, indent: str = "") -> list[str]:
+    """A text whose paragraphs are folded anew; in a pipe each is one line."""
+    wide = max(width or 1_000_000, 40)
+    told = [
+        textwrap.fill(" ".join(part.split()), wide, initial_indent=indent, subsequent_indent=indent)
+        for part in text.split("\n\n")
+    ]
+    return "\n\n".join(told).split("\n")
 
 
 def _marked(name: str, step: InstalledStep) -> str:
     return f"{name}*" if name in step.schema.get("required", ()) else name
 
 
-def _details(step: InstalledStep) -> list[str]:
+def _details(step: InstalledStep, width: int | None) -> list[str]:
     from agentix.cli.api import option_rows, table
 
     if step.broken is not None:
@@ -86,8 +97,13 @@ def _details(step: InstalledStep) -> list[str]:
         "publishes": step.publishes,
     }
     marks = [text for text, true in said.items() if true]
-    lines = [f"{step.name}: {', '.join((*step.scopes, *marks))} (from {step.plugin})", "", step.doc, ""]
+    lines = [
+        f"{step.name}: {', '.join((*step.scopes, *marks))} (from {step.plugin})",
+        "",
+        *_paragraphs(step.doc, width),
+        "",
+    ]
     rows = [list(row) for row in option_rows(step.schema)]
     if not rows:
         return [*lines, "It takes no inputs."]
-    return [*lines, *table(["input", "type", "default", "meaning"], rows)]
+    return [*lines, *table(["input", "type", "default", "meaning"], rows, width=width)]

@@ -33,6 +33,7 @@ class RedactInputs(BaseModel):
     keys: Literal["required"] = "required"
     """Keys are always taken out; there is no other value."""
     ips: AddressRules = AddressRules()
+    """Whether addresses are taken out: of trajectories, results and records (`traj`), of all other files (`logs`)."""
     extra_patterns: tuple[str, ...] = ()
     """Regular expressions; what they match is taken out, or their group `secret`."""
     variables: tuple[Annotated[str, Field(min_length=1)], ...] = ()
