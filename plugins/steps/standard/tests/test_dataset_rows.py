@@ -16,7 +16,7 @@ from agentix.plugins.steps.standard.dataset import Dataset, DatasetInputs
 from agentix.plugins.steps.standard.dataset.columns import COLUMNS
 from agentix.plugins.steps.standard.dataset.tables import Parquet
 from agentix.records import UsageRecord
-from agentix.records.experiment import AgentRow, CaseUse, StepUse
+from agentix.records.experiment import AgentRow, CaseUse, CommandUse, StepUse
 from agentix.records.manifest import PluginUse
 
 pytestmark = pytest.mark.anyio
@@ -74,6 +74,7 @@ def make_run(write_run):
             "steps": (step,),
             "gate": ("case cases/a: oracle [1 1] want >= 1.00 -> PASS", f"case {HOSTILE}: nop [1] -> FAIL"),
             "versions": {"agentix-rollouts-core": "0.1.0"},
+            "commands": {"harbor": CommandUse(form="uses", sha256="c" * 64)},
             "file": "/home/somebody/spring.yaml",
         }
         root = write_run(records, **(defaults | values))
@@ -335,6 +336,7 @@ async def test_the_card_says_where_the_numbers_come_from(make_run, written):
     assert "want &gt;= 1.00 -&gt; PASS" in text
     assert "| executor | rollout (plugin) |" in text and "| provider | docker |" in text
     assert "| agent claude with opus | claude-code, version 2.1, 7 trials of each case |" in text
+    assert f"| command harbor | uses, sha256 {'c' * 64} |" in text
     assert '| model opus | anthropic opus-4 {"temperature": 1} |' in text
     assert "| known\\_value | 12 |" in text
     assert "| version of agentix-rollouts-core | 0.1.0 |" in text

@@ -73,6 +73,8 @@ class Facts:
             yield f"limit {name}", f"{limit:g} s" if name == "timeout" else str(limit)
         for step in self._listed("steps"):
             yield f"step {step.get('scope', '')}", f"{step.get('label', '')} ({step.get('kind', '')})"
+        for name, command in (manifest.get("commands") or {}).items():
+            yield f"command {name}", f"{command.get('form', '')}, sha256 {command.get('sha256', '')}"
         if manifest.get("file"):
             yield "file", PurePath(str(manifest["file"])).name
         for key in ("file_sha256", "created_at"):
