@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,10 @@ def print_status(
         cells = [_row(row, pass_at) for row in status.numbers.rows.values()]
         for line in table(header, cells, right=frozenset({2, 3, 4, 5, 6})):
             output.line(line)
+        if total.infra_failures:
+            output.line("in brackets: the mean with every trial that failed for no fault of the agent counted as 0")
+        if replace(total, planned=None).low_coverage:
+            output.line(f"LOW COVERAGE: only {total.denominator} of {total.n} trials that are done count")
     if failures:
         _print_failures(status, output)
 
@@ -166,7 +170,9 @@ def _row(row: AgentNumbers, pass_at: float | None) -> list[str]:
     summary = row.summary
     codes = " ".join(f"{code}={count}" for code, count in sorted(summary.by_code.items(), key=str)) or "-"
     quantiles = [_number(row.quantile(q)) for q in (0.5, 0.25, 0.75)]
-    cells = [row.agent, row.llm_spec or "-", str(summary.n), _number(summary.mean_reward), *quantiles, codes]
+    mean = _number(summary.mean_reward)
+    mean += f" ({_number(summary.mean_reward_infra_zero)})" if summary.infra_failures else ""
+    cells = [row.agent, row.llm_spec or "-", str(summary.n), mean, *quantiles, codes]
     if pass_at is not None:
         passed, of = row.pass_at(pass_at), summary.denominator
         cells.append(f"{passed}/{of} = {100 * passed / of:.0f}%" if of else "0/0")

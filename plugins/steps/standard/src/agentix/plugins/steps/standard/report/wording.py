@@ -123,14 +123,20 @@ def spread(numbers: RunNumbers) -> list[list[str]]:
 
 
 def bounds_note(numbers: RunNumbers) -> str | None:
-    """What the number in brackets is, where there is one."""
-    infra = numbers.total.infra_failures
-    if not infra:
-        return None
-    return (
-        f"{infra} of the trials failed for a reason that is not the agent's. They are left out of the means; in "
-        "brackets, the mean with each of them counted as 0."
-    )
+    """What the number in brackets is, and that there is little behind the means, where either is so."""
+    total = numbers.total
+    said = []
+    if infra := total.infra_failures:
+        said.append(
+            f"{infra} of the trials failed for a reason that is not the agent's. They are left out of the means; in "
+            "brackets, the mean with each of them counted as 0."
+        )
+    if total.low_coverage:
+        said.append(
+            f"LOW COVERAGE: only {total.denominator} of {total.n + total.unrun} trials count, which says little about "
+            "the others."
+        )
+    return " ".join(said) or None
 
 
 def headline(numbers: RunNumbers) -> str:

@@ -1,0 +1,31 @@
+"""What a run says of numbers that stand on few of its trials: at its end, in its report and in its status."""
+
+from __future__ import annotations
+
+import pytest
+
+CODES = ["AGENT_TIMEOUT", "AGENT_FAILED", "ENV_FAILED", "VERIFIER_ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "rewards", "both", "low"),
+    [
+        (CODES, [1, 1, 1, 1, 0, 0], "0.500 (0.400)", "only 8 of 10 trials"),
+        (["ENV_FAILED"] * 9, [1], "1.000 (0.100)", "only 1 of 10 trials"),
+        (CODES[:2], [1, 1, 0, 0, 0, 0, 0, 0], "0.200", None),
+    ],
+)
+def test_both_bounds_and_a_low_coverage_are_told_wherever_a_mean_is(
+    lab, capfd, codes: list[str], rewards: list[float], both: str, low: str | None
+) -> None:
+    ends = [{"code": code} for code in codes] + [{"reward": float(reward)} for reward in rewards]
+    lab.script(**{f"{case}_someone_{n + 1}": [ends[5 * "ab".index(case) + n]] for case in "ab" for n in range(5)})
+    lab.run(lab.file("matrix: {agents: [someone], trials: 5}\n"), stop_after=None)
+    report = (lab.path() / "report.md").read_text()
+    status = lab.cli("status", "r").stdout
+    for said in (capfd.readouterr().out, report, status):
+        assert ("LOW COVERAGE" in said) is (low is not None)
+        assert low is None or low in said
+    assert f"| {both} |" in report
+    (row,) = (line for line in status.splitlines() if line.startswith("someone"))
+    assert row.split("  ")[:1] == ["someone"] and f"  {both}  " in row
