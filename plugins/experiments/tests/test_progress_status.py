@@ -29,3 +29,9 @@ def test_both_bounds_and_a_low_coverage_are_told_wherever_a_mean_is(
     assert f"| {both} |" in report
     (row,) = (line for line in status.splitlines() if line.startswith("someone"))
     assert row.split("  ")[:1] == ["someone"] and f"  {both}  " in row
+
+
+def test_the_words_of_a_summary_are_defined_where_a_run_is_started(lab) -> None:
+    text = " ".join(lab.cli("run", "--help").stdout.split())
+    for word in ("unrun: no result", "denominator: measured + agent failures", "coverage: measured / planned"):
+        assert word in text
