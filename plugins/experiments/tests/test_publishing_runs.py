@@ -33,7 +33,7 @@ def test_the_tree_is_laid_out_like_the_run_and_holds_nothing_of_this_machine(lab
     assert names(lab.root / "sent/x/run") == names(staging)
 
 
-def test_of_a_dropped_trial_nothing_is_published_and_its_archive_is_gone(lab) -> None:
+def test_of_a_dropped_trial_nothing_is_published_and_its_archive_is_gone(lab, capfd) -> None:
     file = write(
         lab,
         """
@@ -47,7 +47,8 @@ def test_of_a_dropped_trial_nothing_is_published_and_its_archive_is_gone(lab) ->
     assert [p.name.partition(".")[0] for p in (lab.path() / "archives").iterdir()] == ["b-someone-1"]
     assert [r.trial_id for r in load_run(lab.root / "sent/x/run")] == ["b-someone-1"]
     (end, _) = lab.manifest()["ended"]
-    assert end["message"] == "1 trial is withheld: 1 dropped; took it"
+    assert end["message"] == "took it; 1 trial is withheld: 1 dropped"
+    assert capfd.readouterr().out.count(" ship: took it; 1 trial is withheld: 1 dropped\n") == 1
 
 
 BREAKS = """
@@ -103,7 +104,7 @@ def test_a_trial_that_cannot_be_redacted_is_withheld_and_the_others_go(lab, capf
     assert "1 trial is withheld: 1 could not be redacted" in said and "No space left on device" in said
     status = lab.cli("status", "r").stdout
     assert "2/2 trials done · 1 could not be redacted" in status
-    assert "step ship: 1 trial is withheld: 1 could not be redacted; took it" in status
+    assert "step ship: took it; 1 trial is withheld: 1 could not be redacted" in status
     assert "REDACT_FAILED" in lab.cli("status", "r", "--failures", "--json").stdout
     # It is tried again when the run is shipped again, and its line says what is true of what goes.
     (lab.root / "broken-a-someone-1").unlink()

@@ -104,7 +104,7 @@ class Closing:
         if any(step.publishes for step in todo):
             again = await self._published.out_of_date(runner)
             todo = tuple(step for step in self._steps if step in todo or step in again)
-        return await self._run(todo, runner)
+        return await self._run(todo, runner, told=True)
 
     async def publish(self, runner: CommandRunner) -> str | None:
         """Run every step that publishes once more, whatever has become of it before, and then the reports.
@@ -135,9 +135,10 @@ class Closing:
         left = [s.label for s in left_to_do(self._steps, self._writer.manifest) if not s.reports]
         return f"{', '.join(left)} not done" if left else None
 
-    async def _run(self, todo: Sequence[ResolvedStep], runner: CommandRunner) -> str | None:
+    async def _run(self, todo: Sequence[ResolvedStep], runner: CommandRunner, *, told: bool = False) -> str | None:
+        """Run them; with `told`, say of each shipment what went where, which `agentix ship` says at its end."""
         for number, step in enumerate(todo):
-            result = await self._step(step, runner, incomplete=None)
+            result = await self._step(step, runner, incomplete=None, told=told)
             if result.stops:
                 skipped = todo[number + 1 :]
                 if result.reaction == "skip":
@@ -167,7 +168,9 @@ class Closing:
                 )
                 self._writer.update(with_end(self._writer.manifest, end, self._steps))
 
-    async def _step(self, step: ResolvedStep, runner: CommandRunner, *, incomplete: str | None) -> StepResult:
+    async def _step(
+        self, step: ResolvedStep, runner: CommandRunner, *, incomplete: str | None, told: bool = False
+    ) -> StepResult:
         self._board.doing = step.label
         ctx = run_context(
             step,
@@ -187,6 +190,8 @@ class Closing:
         log.log(30 if bad else 20, "step %s: %s %s", step.label, result.verdict, result.message)
         if bad:
             self._display.say(f"step {step.label}: {result.message}")
+        elif step.ships and told:
+            self._display.say(f"{step.label}: {result.message}")
         for note in self._hooks.call(
             "agentix_step_finished",
             scope="per_experiment",

@@ -103,7 +103,7 @@ class PublishedSteps:
             ctx = publication.of_run(ctx)
             if step.ships:
                 withheld = found.withheld
-                self._tell(step, withheld)
+                self.tell(step, withheld)
                 shipment = await self.shipment(step, ctx, found)
                 ctx = replace(ctx, path=shipment.path)
         except (AgentixError, OSError) as error:
@@ -118,8 +118,7 @@ class PublishedSteps:
         if shipment is not None and not said:
             said = f"{shipment.told(publication.staging.root)} with {step.plugin}"
         if withheld:
-            # Why something failed is what is looked for first.
-            said = f"{withheld.line}; {said}" if result.verdict == "passed" else f"{said}; {withheld.line}"
+            said = f"{said}; {withheld.line}"
         result = replace(result, message=said)
         return Ran(result, places, withheld.count, found.made_of)
 
@@ -169,9 +168,9 @@ class PublishedSteps:
     def _ends(self) -> dict[tuple[str, str], StepEnd]:
         return {(end.step, end.fingerprint): end for end in self._run.manifest.ended}
 
-    def _tell(self, step: ResolvedStep, withheld: Withheld) -> None:
-        """Say once what is withheld, and why."""
-        lines = [withheld.line, *withheld.reasons()] if withheld else []
+    def tell(self, step: ResolvedStep, withheld: Withheld) -> None:
+        """Say once why trials are withheld that nobody has dropped; how many is a part of how the step ends."""
+        lines = [*withheld.reasons()]
         if lines and self._told != (told := "\n".join(lines)):
             self._told = told
             for line in lines:

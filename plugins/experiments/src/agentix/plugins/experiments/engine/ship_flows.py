@@ -115,7 +115,7 @@ class Preview:
         )
         to = f" to {dest}" if dest else ""
         self._say(f"{step.label}: would ship {shipment.told(publication.staging.root)} with {step.plugin}{to}")
-        if found.withheld:
+        if found.withheld and len(self.shown) == 1:
             self._say(found.withheld.line)
         return None
 

@@ -80,13 +80,18 @@ def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: S
         path = f"{where}.with" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc)
         if item["type"] == "extra_forbidden":
             level = known if len(loc) == 1 else _deeper(step.Inputs, loc)
-            takes = f"the inputs here are {', '.join(level)}" if level else "it takes none here"
-            yield StepProblem(path=path, message=f"there is no such input; {takes}", near=nearest(str(loc[-1]), level))
+            near = nearest(str(loc[-1]), level)
+            takes = f"; the inputs here are {', '.join(level)}" if level else "; it takes none here"
+            yield StepProblem(path=path, message=f"there is no such input{'' if near else takes}", near=near)
         elif item["type"] == "missing":
             yield StepProblem(path=path, message="has to be given")
         elif item["type"] in _SCALARS and not isinstance(item["input"], dict | list):
             message = f"has to be {KINDS[item['type']]}, not {_said(item['input'])}"
             yield StepProblem(path=path, message=message)
+        elif item["type"] in ("literal_error", "enum") and not isinstance(item["input"], dict | list):
+            words = item["ctx"]["expected"].replace("'", "")
+            near = nearest(str(item["input"]), words.replace(" or ", ", ").split(", "))
+            yield StepProblem(path=path, message=f"has to be {words}, not {_said(item['input'])}", near=near)
         else:
             yield StepProblem(path=path, message=str(item.get("ctx", {}).get("error") or item["msg"]))
 
