@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from agentix.redaction.blocks import Search
+from agentix.redaction.git_patches import BinaryParts, TooLarge
 from agentix.redaction.pieces import pieces
 from agentix.redaction.secrets import Secrets
 from agentix.redaction.sorts import HEAD, container_of, encoding_of
@@ -49,6 +50,7 @@ class Inside:
         self._secrets = secrets
         self._left = max(ROOM, RATIO * size)
         self._members = MEMBERS
+        self._patches = 0
 
     def hits(self, file: IO[bytes]) -> Iterator[Hit]:
         """What is in a file that can be read again from its beginning: as it is, and in what it holds if an archive."""
@@ -66,6 +68,7 @@ class Inside:
         """What is in the bytes themselves, and in the text where a mark tells how that is encoded."""
         raw = Search(self._secrets.spans, reach=self._secrets.reach)
         text = Search(self._secrets.spans, reach=self._secrets.reach)
+        parts, found_in = BinaryParts(), set[Hit]()
         told: set[str] = set()
         decoder = None
         for number, piece in enumerate(pieces(file)):
@@ -79,6 +82,25 @@ class Inside:
                 if form not in told:
                     told.add(form)
                     yield form, f"{member}byte {start}"
+            found_in.update(self.patched(parts.feed(piece), member))
+        found_in.update(self.patched(parts.flush(), member))
+        yield from sorted(found_in)
+
+    def patched(self, parts: Iterator[bytes], member: str = "") -> Iterator[Hit]:
+        """What is in the binary parts of a git patch."""
+        shown = f"{member}binary part of a git patch, "
+        self._patches += 1
+        try:
+            for part in parts:
+                if self._patches > DEPTH:
+                    raise Opaque(f"more than {DEPTH} in one another")
+                yield from self._stream(io.BytesIO(part), shown, 1)
+        except TooLarge:
+            yield UNREADABLE, f"{shown}it is too large"
+        except Opaque as error:
+            yield UNREADABLE, f"{shown}{error}"
+        finally:
+            self._patches -= 1
 
     def _guarded(self, kind: str, file: IO[bytes], member: str, depth: int) -> Iterator[Hit]:
         try:

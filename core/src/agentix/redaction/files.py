@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 from agentix.redaction.blocks import piped
 from agentix.redaction.containers import UNREADABLE, Inside
+from agentix.redaction.git_patches import BinaryParts
 from agentix.redaction.json_files import Broken, may_be_json, mended_copy, still_json
 from agentix.redaction.opening import opened
 from agentix.redaction.pieces import BLOCK, NotText, as_before, as_utf8, pieces
@@ -73,17 +75,41 @@ def _copied(redactor: Redactor, file: IO[bytes], copy: IO[bytes], name: str) -> 
     if not is_binary(head):
         try:
             taken_out = redactor.filter(ips=redactor.ips_in(name), counts=counts)
-            copy.writelines(as_before(head, piped(as_utf8(head, pieces(file)), taken_out)))
+            parts = _Parts(redactor, os.fstat(file.fileno()).st_size)
+            copy.writelines(as_before(head, piped(parts.watched(as_utf8(head, pieces(file))), taken_out)))
         except NotText:
             file.seek(0)
             copy.seek(0)
             copy.truncate()
         else:
+            if parts.refused is not None:
+                return parts.refused, counts
             changed_json = counts and encoding_of(head)[0] == "utf-8" and may_be_json(head)
             return (_kept_valid(file, copy) if changed_json else None), counts
     shutil.copyfileobj(file, copy, BLOCK)
     copy.flush()
     return _refused(redactor, copy), Counter()
+
+
+class _Parts:
+    """Looks into the binary parts of a git patch, which cannot be changed."""
+
+    def __init__(self, redactor: Redactor, size: int) -> None:
+        self.refused: str | None = None
+        self._inside = Inside(redactor.secrets, size=size)
+        self._parts = BinaryParts()
+
+    def watched(self, given: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in given:
+            self._look(self._parts.feed(piece))
+            yield piece
+        self._look(self._parts.flush())
+
+    def _look(self, parts: Iterator[bytes]) -> None:
+        for form, where in self._inside.patched(parts):
+            if self.refused is None:
+                why = "it cannot be looked into" if form == UNREADABLE else "it holds a known value"
+                self.refused = f"{why}: {where}" if form == UNREADABLE else f"{why} ({form}, {where})"
 
 
 def _kept_valid(file: IO[bytes], copy: IO[bytes]) -> str | None:
