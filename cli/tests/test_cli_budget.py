@@ -88,3 +88,20 @@ def test_a_mean_that_no_mean_can_miss_is_refused(toy):
         assert called.code == 2
         assert "--fail-under" in called.err
     assert toy.ran() == []
+
+
+def test_a_limit_that_cannot_see_a_cost_says_so_once():
+    queue = TrialQueue(trials(3), max_cost_usd=1.0)
+    first, second, third = trials(3)
+    assert queue.finished(record(first, 0.1)) is None
+    assert "do not count against --max-cost-usd" in queue.finished(record(second, None))
+    assert queue.finished(record(third, None)) is None
+
+
+def test_the_limit_of_a_trial_says_so_only_where_tokens_without_a_price_were_used():
+    queue = TrialQueue(trials(2), max_trial_cost_usd=1.0)
+    first, second = trials(2)
+    assert queue.finished(record(first, None)) is None
+    used = Record(trial_id=second.trial_id, case="c", usage=UsageRecord(input=9, output=1))
+    assert "do not count against max_cost_usd" in queue.finished(used)
+    assert TrialQueue(trials(1)).finished(used) is None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from agentix.cli.api import ExperimentWriter
 
 CODES = ["AGENT_TIMEOUT", "AGENT_FAILED", "ENV_FAILED", "VERIFIER_ERROR"]
 
@@ -35,3 +39,20 @@ def test_the_words_of_a_summary_are_defined_where_a_run_is_started(lab) -> None:
     text = " ".join(lab.cli("run", "--help").stdout.split())
     for word in ("unrun: no result", "denominator: measured + agent failures", "coverage: measured / planned"):
         assert word in text
+
+
+@pytest.mark.parametrize(("limit", "asked"), [("", {"max_cost_usd": 9.0}), ("limits: {max_cost_usd: 9}\n", {})])
+def test_a_limit_that_cannot_see_what_trials_cost_says_so_once(lab, capfd, limit: str, asked: dict[str, float]) -> None:
+    lab.script(every=[{"tokens": 5}])
+    assert lab.run(lab.file(f"matrix: {{agents: [someone], trials: 2}}\n{limit}"), quiet=False, **asked) == 0
+    assert capfd.readouterr().out.count("what it cost is unknown; trials like it do not count against") == 1
+
+
+def test_the_status_of_a_run_that_goes_on_names_the_step_that_it_is_at(lab) -> None:
+    assert lab.run(lab.file("matrix: {agents: [someone]}\n")) == 0
+    with ExperimentWriter(lab.path()):
+        path = lab.path() / "progress.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"state": "closing", "doing": "ship"}))
+        assert lab.cli("status", "r").stdout.startswith("r (closing: ship)\n")
+    # Whoever was at it has gone.
+    assert lab.cli("status", "r").stdout.startswith("r (dead)\n")

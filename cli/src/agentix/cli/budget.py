@@ -40,6 +40,7 @@ class TrialQueue:
         self._rest = deque(trials)
         self._trial_cost = max_trial_cost_usd
         self._running: set[str] = set()
+        self._told = False
         self._known = 0
         self._session_usd = 0.0
 
@@ -74,16 +75,29 @@ class TrialQueue:
         """The trials that would be handed out next; none where the budget admits no other now."""
         return list(islice(self._rest, count)) if self.stopped is None and self._admits() else []
 
-    def finished(self, record: Record) -> None:
-        """A trial has ended."""
+    def finished(self, record: Record) -> str | None:
+        """A trial has ended.
+
+        Returns:
+            That a limit cannot see what it cost, where that is so for the first time.
+        """
         self._running.discard(record.trial_id)
         cost = record.usage.cost_usd if record.usage else None
         if cost is None:
             self.unknown += 1
-        else:
-            self._known += 1
-            self._session_usd += cost
-            self.spent_usd += cost
+            return self._unseen(record)
+        self._known += 1
+        self._session_usd += cost
+        self.spent_usd += cost
+        return None
+
+    def _unseen(self, record: Record) -> str | None:
+        worked = record.usage is not None and bool(record.usage.tokens)
+        if self._told or not (self.max_cost_usd is not None or (self._trial_cost is not None and worked)):
+            return None
+        self._told = True
+        limit = "--max-cost-usd" if self.max_cost_usd is not None else "max_cost_usd"
+        return f"{record.trial_id}: what it cost is unknown; trials like it do not count against {limit}"
 
     def drained(self) -> None:
         """Nothing runs any more."""

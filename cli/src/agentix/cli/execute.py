@@ -168,15 +168,14 @@ class Execution:
             return
         if record is None:
             return
-        self._queue.finished(record)
+        unseen = self._queue.finished(record)
         self._board.on_record(record)
         self._display.on_record(record, self._board)
         log.info("%s ended: %s", record.trial_id, reason(record))
         for note in record.notes:
             log.info("%s note: %s", record.trial_id, note)
-        unknown = record.usage is None or record.usage.cost_usd is None
-        if self._queue.max_cost_usd is not None and self._queue.unknown == 1 and unknown:
-            self._say(f"{record.trial_id}: what it cost is unknown; trials like it do not count against --max-cost-usd")
+        if unseen is not None:
+            self._say(unseen)
         for note in self._hooks.call("agentix_record_written", record=record.to_data()):
             log.warning("%s", note)
 

@@ -180,7 +180,9 @@ class Trials:
             return
         if record.image_digest is not None:
             self.images.setdefault(planned.case.name, set()).add(record.image_digest)
-        self._queue.finished(record)
+        if (unseen := self._queue.finished(record)) is not None:
+            self._display.say(unseen)
+            log.warning("%s", unseen)
         self._free()
         self._board.move(trial_id, "waiting")
         assert self._send is not None
