@@ -85,6 +85,7 @@ def test_a_shipment_that_fails_is_recorded_and_goes_on_with_agentix_run(lab, cap
     assert ship(lab, file) == 1
     said = capfd.readouterr().out
     assert "step failed: ship: exit status 3: the bucket is gone" in said and "do it again with: agentix ship" in said
+    assert said.count("the bucket is gone") == 1
     assert lab.manifest()["incomplete"] == "ship: exit status 3: the bucket is gone"
     report = (lab.path() / "report.md").read_text()
     assert "**This run did not complete.** ship: exit status 3: the bucket is gone\n" in report
@@ -212,3 +213,11 @@ def test_a_place_that_is_gone_is_made_again(lab) -> None:
     assert lab.run(write(lab)) == 0
     assert (lab.root / "sent/path/README.md").exists() or (lab.root / "sent/path/data").is_dir()
     assert all(isinstance(record, Record) for record in load_run(lab.path() / ".staging"))
+
+
+def test_a_shipment_that_is_tried_again_is_named_once_on_its_line(lab, capfd) -> None:
+    file = write(lab, PLAIN.replace("{uses: ship, with: {using: take", "{uses: ship, retries: 1, with: {using: gate"))
+    assert "retries: 1" in file.read_text()
+    assert lab.run(file, quiet=False) == 1
+    said = capfd.readouterr().out
+    assert " ship: exit status 3: the bucket is gone; again in 1 s\n" in said and "ship: ship:" not in said

@@ -158,5 +158,5 @@ def _birth(pid: int) -> int | None:
 def _locked(path: Path, owner: Owner | None) -> RunLocked:
     return RunLocked(
         f"{path.parent}: another run writes here ({owner or 'its owner cannot be read'})",
-        hint="Wait for it to end, or use another --id.",
+        hint="Wait for it to end; `agentix status` shows how far it is. Another run needs another --id.",
     )

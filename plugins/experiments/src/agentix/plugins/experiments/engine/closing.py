@@ -188,7 +188,7 @@ class Closing:
         self._board.doing = ""
         bad = result.verdict != "passed"
         log.log(30 if bad else 20, "step %s: %s %s", step.label, result.verdict, result.message)
-        if bad:
+        if bad and (told or not step.publishes):
             self._display.say(f"step {step.label}: {result.message}")
         elif step.ships and told:
             self._display.say(f"{step.label}: {result.message}")
@@ -207,8 +207,10 @@ class Closing:
         return result
 
     def _said(self, step: ResolvedStep) -> Callable[[str], None]:
+        name = f"{step.label}: "
+
         def say(text: str) -> None:
-            self._say(f"{step.label}: {text}")
+            self._say(text if text.startswith(name) else f"{name}{text}")
 
         return say
 

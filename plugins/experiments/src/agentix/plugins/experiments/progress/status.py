@@ -128,7 +128,8 @@ def print_status(
 ) -> None:
     """The status for people."""
     total = status.numbers.total
-    output.line(f"{status.run_id} ({status.state})")
+    doing = str(status.progress.get("doing") or "") if status.state not in (*_ENDS, "dead", "unknown") else ""
+    output.line(f"{status.run_id} ({status.state}{f': {doing}' if doing else ''})")
     dropped = sum(count["dropped"] for count in status.cases.values())
     counted = sum(count["done"] for count in status.cases.values())
     of = sum(count["of"] for count in status.cases.values()) if case is not None else status.planned

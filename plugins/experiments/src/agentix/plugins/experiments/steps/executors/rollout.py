@@ -35,7 +35,7 @@ class NoInputs(BaseModel):
 
 
 class RolloutStep:
-    """Runs the trial in sandboxes of the run's provider."""
+    """Run the trial in sandboxes of the run's provider."""
 
     scopes: frozenset[Scope] = frozenset({Scope.PER_TRIAL})
     Inputs: type[BaseModel] = NoInputs
@@ -81,7 +81,7 @@ class RolloutStep:
 
 
 class LocalStep(RolloutStep):
-    """Runs the trial in sandboxes of the provider `local`, whatever the experiment names."""
+    """Run the trial in sandboxes of the provider `local`, whatever the experiment names."""
 
     provider = "local"
 

@@ -25,7 +25,7 @@ _LONGEST_WAIT_S = 2.0
 
 
 class Github:
-    """Commits what is to be sent into a repository and pushes it; nothing is ever taken away there.
+    """Commit to a git repository and push; nothing is ever taken away there.
 
     A checkout is only asked for its remote, its branch and its configuration: its files, its index and its branches
     stay as they are, and the commit is made on what the remote has now. The same again makes no commit.

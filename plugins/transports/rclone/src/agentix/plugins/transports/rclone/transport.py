@@ -37,7 +37,7 @@ _SECRET = re.compile(r"PASS|KEY|SECRET|TOKEN|CREDENTIAL|AUTH")
 
 
 class Rclone:
-    """Copies what is to be sent to a remote of rclone, and never takes anything away there.
+    """Copy to a remote of rclone; nothing is ever taken away there.
 
     Sending the same again sends nothing. Rclone finds its remotes and its credentials by itself.
     """
