@@ -204,6 +204,22 @@ def test_a_word_of_ours_stays_where_a_secret_is_the_same_word() -> None:
     assert Secrets(["HOST_ERROR"]).within(failure) == Failure(code=FailureCode.HOST_ERROR, message="***: it broke")
 
 
+def test_names_of_files_are_cleaned_where_they_are(tmp_path: Path) -> None:
+    value = "AKx/9zT+canary"
+    masks = Secrets(["canary-0123", value])
+    (tmp_path / "d-canary-0123" / "deep").mkdir(parents=True)
+    (tmp_path / "d-canary-0123" / "deep" / "canary-0123.txt").write_text("canary-0123")
+    (tmp_path / "d-canary-0123" / "deep" / "redacted.txt").write_text("other")
+    (tmp_path / "d-canary-0123" / "canary-0123.bin").write_bytes(b"\0canary-0123")
+    (tmp_path / value).parent.mkdir()
+    (tmp_path / value).write_text("x")
+    assert masks.clean_files(tmp_path) == ("d-redacted/redacted.bin",)
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    deep = "d-redacted/deep"
+    assert files == {f"{deep}/redacted-2.txt", f"{deep}/redacted.txt", "d-redacted/redacted.bin", "AKx/redacted"}
+    assert (tmp_path / deep / "redacted-2.txt").read_text() == "***"
+
+
 def test_files_are_cleaned_and_what_cannot_be_is_told(tmp_path: Path) -> None:
     masks = Secrets([KEY])
     outside = tmp_path / "outside.txt"

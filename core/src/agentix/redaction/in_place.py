@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from agentix.redaction.blocks import Filter, Search, piped
+from agentix.redaction.names import ends_within, free_name
 from agentix.redaction.opening import opened
 from agentix.redaction.pieces import pieces
+from agentix.redaction.spans import MASK
 
 if TYPE_CHECKING:
     from agentix.redaction.secrets import Secrets
 
 
 def cleaned(secrets: Secrets, directory: Path) -> Iterator[str]:
-    """Clean the files below a directory, and tell which could not be cleaned."""
+    """Clean the files below a directory and their names, and tell which could not be cleaned."""
+    _rename(secrets, directory)
     for place, _, names in os.walk(directory):
         for name in names:
             path = Path(place, name)
@@ -29,6 +32,21 @@ def cleaned(secrets: Secrets, directory: Path) -> Iterator[str]:
                     yield str(path.relative_to(directory))
             except OSError:
                 yield str(path.relative_to(directory))
+
+
+def _rename(secrets: Secrets, directory: Path) -> None:
+    for place, directories, files in os.walk(directory, topdown=False):
+        taken = {*directories, *files}
+        for name in (*files, *directories):
+            masked = secrets.text(name)
+            if masked == name:
+                if not ends_within(secrets, str(Path(place, name).relative_to(directory)), name):
+                    continue
+                masked = MASK
+            new = free_name(masked, taken)
+            with suppress(OSError):
+                Path(place, name).rename(Path(place, new))
+                taken.add(new)
 
 
 def holds(secrets: Secrets, path: Path) -> bool:

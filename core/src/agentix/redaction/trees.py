@@ -10,18 +10,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from agentix.redaction.files import not_a_file, redacted_file
-from agentix.redaction.names import ends_within
+from agentix.redaction.names import ends_within, free_name
 from agentix.redaction.results import RedactionResult
 from agentix.redaction.spans import MASK
 
 if TYPE_CHECKING:
     from agentix.redaction.redactor import Redactor
-
-NAME = "redacted"
-"""What stands in a file's name in the place of the mask, which several stores do not take in a name."""
-
-_LONGEST = 240
-"""Bytes of a name to which a number may still be added."""
 
 
 def redacted_tree(
@@ -71,17 +65,9 @@ def redacted_tree(
 
 def _clean_name(redactor: Redactor, relative: str, name: str, taken: Collection[str]) -> str:
     masked = redactor.text(name, ips=redactor.rules.ips_in_logs)
-    if masked == name and not ends_within(redactor.secrets, relative, name):
-        return name
-    if masked == name:
-        masked = MASK
-    path = PurePosixPath(masked.replace(MASK, NAME))
-    if len(os.fsencode(path.name)) > _LONGEST:
-        path = PurePosixPath(NAME)
-    new, number = path.name, 2
-    while new in taken:
-        new, number = f"{path.stem}-{number}{path.suffix}", number + 1
-    return new
+    if masked != name:
+        return free_name(masked, taken)
+    return free_name(MASK, taken) if ends_within(redactor.secrets, relative, name) else name
 
 
 @dataclass
