@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from published import holding, names, write
+from published import MODEL, SHIP, holding, names, write
 
 
 def test_a_step_that_ships_each_trial_cannot_reach_others_that_may_still_be_dropped(lab) -> None:
@@ -118,3 +118,25 @@ def test_a_trial_keeps_its_name_and_its_failure_where_a_secret_is_the_same_word(
         (name, "HOST_ERROR", "*** said no") for name in ("a-someone-1", "b-someone-1")
     ]
     assert sorted(p.name for p in (lab.path() / "trials").iterdir()) == ["a-someone-1", "b-someone-1"]
+
+
+KEY = "kq7Zt0vWn3yR8mBx"
+LEFT = f"""
+import gzip
+(out / "core").write_bytes(b"\\0{KEY}")
+(out / "log.gz").write_bytes(gzip.compress(b"{KEY}"))
+(out / "{KEY}.txt").write_text("{KEY}")
+"""
+
+
+def test_a_file_that_says_that_a_model_needs_no_key_publishes_nothing_of_trials_that_had_one(lab, monkeypatch) -> None:
+    monkeypatch.setenv("THE_KEY", KEY)
+    lab.script(every=[{"key": True}])
+    fill(lab, LEFT)
+    matrix = "{agents: [someone], llm_specs: [m]}"
+    assert lab.run(write(lab, "  per_trial: [{uses: auto}]\n", matrix=matrix, head=MODEL)) == 0
+    monkeypatch.delenv("THE_KEY")
+    file = write(lab, SHIP, matrix=matrix, head=MODEL.replace("api_key_env: THE_KEY\n", ""))
+    done = lab.cli("ship", "r", str(file))
+    assert done.returncode == 1 and "m had one when the trial ran, and in the file it has none" in done.stdout
+    assert not (lab.root / "sent").exists() and names(lab.path() / ".staging/trials") == []

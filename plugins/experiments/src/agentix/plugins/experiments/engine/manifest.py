@@ -20,7 +20,8 @@ from agentix.cli.api import (
     StepUse,
     plugin_use,
 )
-from agentix.plugins.experiments.engine.models import llm_of
+from agentix.plugins.experiments.documents import LLMSpec
+from agentix.plugins.experiments.engine.models import NEEDS_KEY, llm_of
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.plan import Plan
 from agentix.plugins.experiments.plan.agents import COMMAND_PREFIX
@@ -58,7 +59,7 @@ def make_manifest(
         retry_on=tuple(experiment.retry_on or ()),
         cases=tuple(_case_use(case, found.get(case.label)) for case in cases),
         matrix=_matrix(parts, plan),
-        llm_specs={name: _llm(asdict(llm_of(spec))) for name, spec in parts.submission.llm_specs.items()},
+        llm_specs={name: _llm(spec) for name, spec in parts.submission.llm_specs.items()},
         commands={name: CommandUse(form=c.form, sha256=c.fingerprint()) for name, c in parts.commands.items()},
         steps=tuple(step_use(step) for step in parts.pipeline.steps if step is not parts.executor),
         planned=len(plan.trials),
@@ -113,7 +114,10 @@ def _matrix(parts: Parts, plan: Plan) -> tuple[AgentRow, ...]:
     return tuple(rows.values())
 
 
-def _llm(data: Mapping[str, Any]) -> dict[str, Any]:
+def _llm(spec: LLMSpec) -> dict[str, Any]:
+    data = asdict(llm_of(spec))
+    if spec.api_key_env is not None or spec.api_key_cmd is not None:
+        data[NEEDS_KEY] = True
     return {key: value for key, value in data.items() if key != "name" and value not in (None, {})}
 
 

@@ -16,6 +16,8 @@ from agentix.plugins.experiments.documents import LLMSpec
 
 _KEY_COMMAND_S = 60.0
 _MILLION = 1_000_000
+NEEDS_KEY = "needs_key"
+"""What a manifest says of a model that has a key."""
 
 
 def llm_of(spec: LLMSpec) -> LLM:

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from agentix.api import EnvFailed, Record, RedactionRules, ShipRefused, StepContext, UsageError
 from agentix.cli.api import ExperimentManifest, listed
+from agentix.plugins.experiments.engine.models import NEEDS_KEY
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.publishing import (
     NO_KEY,
@@ -55,6 +56,8 @@ class Publication:
         """By trial, why it could not be redacted in this session."""
         self.keys: dict[str, str] = {}
         """By model, why its key is not known."""
+        self.had_keys: frozenset[str] = frozenset()
+        """The models that had a key when the run ran."""
         self.withheld = Withheld()
         """The trials that were not published when the tree was put together last."""
         self.redact: ResolvedStep | None = parts.pipeline.redact
@@ -118,6 +121,8 @@ class Publication:
         spec = self._parts.submission.llm_specs.get(llm_spec)
         if spec is None:
             return f"its key is not known: the file has no llm_spec {llm_spec}"
+        if llm_spec in self.had_keys and spec.api_key_env is None and spec.api_key_cmd is None:
+            return f"its key is not known: {llm_spec} had one when the trial ran, and in the file it has none"
         if self._parts.keys.known(spec) is None:
             if llm_spec in self.keys:
                 return self.keys[llm_spec]
@@ -137,6 +142,7 @@ class Publication:
         Raises:
             OSError: The disk did not take it.
         """
+        self.had_keys = frozenset(name for name, spec in manifest.llm_specs.items() if spec.get(NEEDS_KEY))
         for name in dict.fromkeys(row.llm_spec for row in manifest.matrix):
             if (why := await self.why_no_key(name)) is not None and name is not None:
                 self.keys[name] = why
