@@ -44,6 +44,12 @@ _HINTS = (
     (r"invalid path|update-index: unable", "git takes no file of that name: send an archive of it"),
     (r"transport '.*' not allowed", "git may not use an address of this kind"),
 )
+_ADVICE = re.compile(
+    r"hint:|Please make sure you have the correct access|and the repository exists\.|\*\*\* Please tell me|Run$|"
+    r"git config --global user\.|to set your account's default|Omit --global|"
+    r"fatal: Could not read from remote repository"
+)
+"""What git says to whoever types its commands; what to do here is told by the hints."""
 _PASSWORD = re.compile(r"(://)[^/@\s]+@")
 _LONGEST = 2000
 
@@ -56,6 +62,7 @@ def failure(result: ExecResult, doing: str) -> ShipError:
         doing: What it was for, such as `pushing to there`.
     """
     said = words(result)
+    whole = f"{result.error_text}\n{said}"
     if result.exit_code == 127:
         return ShipRefused("there is no program git on the PATH: install git")
     if result.timed_out:
@@ -64,8 +71,8 @@ def failure(result: ExecResult, doing: str) -> ShipError:
         return ShipError(f"git was ended by {result.signal} while {doing}: {said or 'it said nothing'}")
     text = f"git, while {doing} (exit status {result.exit_code}): {said}"
     for pattern, hint in _HINTS:
-        if re.search(pattern, said, re.IGNORECASE):
-            return ShipRefused(f"{text}. {hint[0].upper()}{hint[1:]}")
+        if re.search(pattern, whole, re.IGNORECASE):
+            return ShipRefused(f"{text.rstrip('.: ')}. {hint[0].upper()}{hint[1:]}")
     return ShipError(text)
 
 
@@ -74,7 +81,9 @@ def words(result: ExecResult) -> str:
     lines = [
         line.removeprefix("remote: ").strip() for line in (result.error_text + "\n" + _refusals(result)).splitlines()
     ]
-    said = "; ".join(dict.fromkeys(line for line in lines if line and not line.startswith("hint:")))
+    lines = [line for line in lines if line]
+    # Where there is nothing but advice, it is better than nothing.
+    said = "; ".join(dict.fromkeys([line for line in lines if not _ADVICE.match(line)] or lines))
     return _PASSWORD.sub(r"\1***@", said)[-_LONGEST:]
 
 
