@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
 from published import MODEL, SHIP, holding, names, write
+
+from agentix.api import load_run
 
 
 def test_a_step_that_ships_each_trial_cannot_reach_others_that_may_still_be_dropped(lab) -> None:
@@ -140,3 +143,37 @@ def test_a_file_that_says_that_a_model_needs_no_key_publishes_nothing_of_trials_
     done = lab.cli("ship", "r", str(file))
     assert done.returncode == 1 and "m had one when the trial ran, and in the file it has none" in done.stdout
     assert not (lab.root / "sent").exists() and names(lab.path() / ".staging/trials") == []
+
+
+def test_what_was_taken_out_stays_out_when_a_key_is_replaced_by_another_one(lab, monkeypatch) -> None:
+    fill(lab, LEFT + f'(out / "log").write_text("{OLD}")')
+    assert lab.run(lab.file("matrix: {agents: [someone]}\n", "plain.yaml")) == 0
+    monkeypatch.setenv("LAB_TOKEN", KEY)
+    monkeypatch.setenv("LAB_PASSWORD", OLD)
+    file = write(lab, "  per_trial: [{uses: auto}, {uses: archive}]\n" + SHIP.replace("dest: x", "dest: x, path: ."))
+    for token in (KEY, "another-key-altogether", "and-the-one-after-that", None):
+        monkeypatch.setenv("LAB_TOKEN", token) if token else monkeypatch.delenv("LAB_TOKEN")
+        shutil.rmtree(lab.root / "sent", ignore_errors=True)
+        done = lab.cli("ship", "r", str(file))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert names(lab.root / "sent/x/run/trials/a-someone-1") == ["out/answer.txt", "out/log", "out/redacted.txt",
+            "score.json", "trial.json"]  # fmt: skip
+        assert not holding(lab.root / "sent", KEY.encode()) and not holding(lab.root / "sent", OLD.encode())
+        (record, _) = load_run(lab.path() / ".staging")
+        assert record.redaction["known_value"] == 2 and record.redaction["refused_files"] == 2
+        monkeypatch.delenv("LAB_PASSWORD", raising=False)
+    # What was redacted is gone, and with it the knowledge of what was taken out.
+    shutil.rmtree(lab.path() / ".staging")
+    done = lab.cli("ship", "r", str(file))
+    assert done.returncode == 1 and "Set the variables again that held them" in done.stdout
+    assert names(lab.path() / ".staging/trials") == [] and names(lab.path() / "archives") == []
+    assert lab.cli("ship", "r", str(file)).returncode == 1
+    for name, value in (("TOKEN", KEY), ("PASSWORD", OLD), ("A_KEY", "another-key-altogether")):
+        monkeypatch.setenv(f"LAB_{name}", value)
+    assert lab.cli("ship", "r", str(file)).returncode == 1
+    monkeypatch.setenv("LAB_B_KEY", "and-the-one-after-that")
+    assert lab.cli("ship", "r", str(file)).returncode == 0
+    assert not holding(lab.path() / ".staging", KEY.encode())
+
+
+OLD = "the-password-of-last-year"

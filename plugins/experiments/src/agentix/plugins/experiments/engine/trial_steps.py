@@ -81,7 +81,8 @@ class TrialSteps:
             if step.publishes:
                 ctx = publication.of_trial(ctx, record)
             if step.redacts:
-                await self._before_redacting(record)
+                base = await self._before_redacting(record)
+                ctx = ctx if base is None else replace(ctx, trial_dir=base)
             if step.ships:
                 default = nearest(made) or f"trials/{trial_id}"
                 shipment = await publication.shipment(step, ctx, default=default, trial_id=trial_id)
@@ -99,13 +100,16 @@ class TrialSteps:
             made[:] = places or made
         return self._ended(step, record, result)
 
-    async def _before_redacting(self, record: Record) -> None:
+    async def _before_redacting(self, record: Record) -> Path | None:
+        staging = self._publication.staging
         why = await self._publication.why_no_key(record.llm_spec, detail=record.failure_detail)
-        if self._publication.staging.knows(record.trial_id):
+        base = await anyio.to_thread.run_sync(staging.base, record.trial_id) if why is None else None
+        if base is None and staging.knows(record.trial_id):
             # It was made of something else than what is redacted now.
-            await anyio.to_thread.run_sync(self._publication.staging.withdraw, record.trial_id)
+            await anyio.to_thread.run_sync(staging.withdraw, record.trial_id)
         if why is not None:
             raise ShipRefused(why)
+        return base
 
     def _ended(self, step: ResolvedStep, record: Record, result: StepResult) -> StepResult:
         if step.redacts:

@@ -89,6 +89,8 @@ class Ledger:
         self.marks: list[frozenset[str]] = []
         """Salted digests of all secrets that were known at some time."""
         self.trials: dict[str, Staged] = {}
+        self.before: dict[str, tuple[tuple[int, ...], int]] = {}
+        """Of trials that are no more staged: what they were made of, and what was known of secrets."""
         self.places: dict[str, Placed] = {}
         self.changes = 0
         """Another number after every change of `trials`."""
@@ -101,7 +103,10 @@ class Ledger:
         lines = self._read()
         if not self.salt:
             self.salt = uuid4().hex
-        if lines is None or lines > len(self.trials) + 2 * len(self.places) + len(self.marks) + _SLACK:
+        if (
+            lines is None
+            or lines > len(self.trials) + len(self.before) + 2 * len(self.places) + len(self.marks) + _SLACK
+        ):
             self._rewrite()
         self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         return self
@@ -173,10 +178,14 @@ class Ledger:
                 self.marks.append(frozenset(digests))
             case {"staged": name, "source": source, "tree": tree, "by": by, "mark": mark, "counts": counts}:
                 self.changes += 1
+                self.before.pop(name, None)
                 self.trials[name] = Staged(tuple(source), tree, by, mark, tuple(counts.items()))
             case {"unstaged": name}:
                 self.changes += 1
-                self.trials.pop(name, None)
+                if (staged := self.trials.pop(name, None)) is not None:
+                    self.before[name] = (staged.source, staged.mark)
+            case {"before": name, "source": source, "mark": mark}:
+                self.before[name] = (tuple(source), mark)
             case {"place": place, "owner": owner}:
                 self._forget(place)
                 self.places[place] = Placed(owner)
@@ -217,6 +226,9 @@ class Ledger:
         new = self.path.with_name(f"{uuid4().hex}.tmp")
         lines: list[dict[str, Any]] = [{"salt": self.salt}, *({"known": sorted(mark)} for mark in self.marks)]
         lines += ({"staged": name, **staged.to_data()} for name, staged in self.trials.items())
+        lines += (
+            {"before": name, "source": list(source), "mark": mark} for name, (source, mark) in self.before.items()
+        )
         for place, placed in self.places.items():
             lines.append({"place": place, "owner": placed.owner})
             if placed.tree:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Self
@@ -87,17 +89,44 @@ class Staging:
             NotPublished: It cannot be taken; of the trial nothing is there then.
             OSError: The disk did not take it.
         """
+        base = None if self.base(trial_id) is None else self.ledger.trials[trial_id]
         self.withdraw(trial_id)
         check_publish(publish, work_dir, trial_id=trial_id)
         source = publish[trial_place(trial_id)]
         if not source.is_dir():
             raise NotPublished(f"{source}: is no directory")
         mark, made_of = self._mark(), self._source(trial_id)
+        if base is not None:
+            counts = Counter(counts) + Counter(dict(base.counts))
+            mark = self._with_all_of(base.mark)
         tree = stamp_of(source)
         put(source, self.trial(trial_id), trash=self.room)
         _remove_empty_above(source, until=work_dir)
         staged = Staged(source=made_of, tree=tree, by=by, mark=mark, counts=tuple(counts.items()))
         self.ledger.stage(trial_id, staged)
+
+    def base(self, trial_id: str) -> Path | None:
+        """What a trial is to be redacted from where secrets were known that are not known now: what was redacted then.
+
+        Returns:
+            Its redacted files; `None` where it is redacted from what the trial left.
+
+        Raises:
+            NotPublished: That is gone, and nobody knows any more what has to be taken out.
+            OSError: The trial is gone.
+        """
+        staged = self.ledger.trials.get(trial_id)
+        before = self.ledger.before.get(trial_id) if staged is None else (staged.source, staged.mark)
+        if before is None or before[0] != self._source(trial_id) or self._still_knows(before[1]):
+            return None
+        place = self.trial(trial_id)
+        with suppress(OSError, NotPublished):
+            if staged is not None and staged.tree == stamp_of(place):
+                return place
+        raise NotPublished(
+            "when it was redacted before, secrets were known that are not known now, and what was made then is gone",
+            hint="Set the variables again that held them, or run the trial again.",
+        )
 
     def accept(
         self, publish: Mapping[str, Path], *, work_dir: Path, trial_id: str | None = None, step: str | None = None
@@ -256,6 +285,17 @@ class Staging:
                 self._current = (values, self.ledger.mark(known))
                 self._covering = {number: known <= mark for number, mark in enumerate(self.ledger.marks)}
         return self._current[1]
+
+    def _still_knows(self, mark: int) -> bool:
+        """Whether every secret is known now that was known then."""
+        return self.ledger.marks[mark] <= self.ledger.marks[self._mark()]
+
+    def _with_all_of(self, mark: int) -> int:
+        """What is known now and was known then."""
+        now = self.ledger.marks[self._mark()]
+        both = self.ledger.mark(self.ledger.marks[mark] | now)
+        self._covering[both] = True
+        return both
 
     def _covers(self, mark: int) -> bool:
         self._mark()
