@@ -154,9 +154,9 @@ class Executor:
             # What failed before it had a sandbox has left the one that was made for it.
             await self._preparer.discard(work.trial)
         if masks:
-            named = {"trial_id": rollout.trial_id, "instance_id": rollout.instance_id}
+            masked = await anyio.to_thread.run_sync(masks.within, rollout)
             # What it is called is its name in the run, also where a secret is the same word.
-            rollout = replace(await anyio.to_thread.run_sync(masks.within, rollout), **named)
+            rollout = replace(masked, trial_id=rollout.trial_id, instance_id=rollout.instance_id)
         notes = tuple(masks.text(f"{name}{UNCLEAN}") for name in unclean[:20])
         return priced(replace(rollout, notes=(*rollout.notes, *notes)) if notes else rollout, work.llm)
 
