@@ -15,6 +15,7 @@ from agentix.plugins.experiments.engine.published_steps import PublishedSteps, e
 from agentix.plugins.experiments.engine.units import run_context
 from agentix.plugins.experiments.progress import Board, Display
 from agentix.plugins.experiments.steps import ResolvedStep, StepResult, resolve_step
+from agentix.plugins.experiments.steps.finding import standard
 from agentix.plugins.experiments.steps.templates import fill, variables
 
 REPORT = "report"
@@ -27,7 +28,8 @@ def closing_steps(parts: Parts) -> tuple[ResolvedStep, ...]:
     steps = parts.pipeline.per_experiment
     if any(step.reports for step in steps):
         return steps
-    return (*steps, resolve_step(StepSpec(uses=REPORT), Scope.PER_EXPERIMENT, parts.commands))
+    report = StepSpec(uses=standard(REPORT), name=REPORT)
+    return (*steps, resolve_step(report, Scope.PER_EXPERIMENT, parts.commands))
 
 
 def left_to_do(steps: Sequence[ResolvedStep], manifest: ExperimentManifest | None) -> tuple[ResolvedStep, ...]:

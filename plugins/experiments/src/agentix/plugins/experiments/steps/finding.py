@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SHIP = "ship_"
 """With what the names of steps that ship begin; the rest names a transport."""
+_STANDARD = "agentix-rollouts-steps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,7 @@ def find_step(name: str, commands: Mapping[str, Command], *, where: str, notices
         step = load_step(name, where)
         return Found(plugin=plugin_label(step), step=step)
     if (transport := transport_of(name)) is not None:
+        _check_one(name, transport, where)
         found = transport_step(transport, where)
         if command is not None and notices is not None:
             notices.append(f"{where}: the installed transport {found.plugin} ships, not the configured command {name}")
@@ -54,6 +56,12 @@ def find_step(name: str, commands: Mapping[str, Command], *, where: str, notices
     message = f"{name!r} is neither an installed step nor a configured command"
     known = {info.name for info in list_plugins("step")} | set(transport_steps()) | set(commands)
     raise StepRefused([StepProblem(path=where, message=message + _install(name), near=nearest(name, known))])
+
+
+def standard(name: str) -> str:
+    """How to name a step that is added to a file: a stranger of its name keeps no run from having it."""
+    several = sum(info.name == name for info in list_plugins("step")) > 1
+    return f"{_STANDARD}/{name}" if several else name
 
 
 def installed(name: str) -> bool:
@@ -87,6 +95,16 @@ def transport_of(name: str) -> str | None:
     distribution, slash, bare = name.rpartition("/")
     found = transport_steps().get(bare)
     return None if found is None else f"{distribution}{slash}{found}"
+
+
+def _check_one(name: str, transport: str, where: str) -> None:
+    """See that one transport only is meant; the picks are names of steps here, and of transports elsewhere."""
+    found = [info for info in list_plugins("transport") if info.name == transport]
+    if len(found) > 1:
+        owners = "; ".join(f"{info.distribution} {info.version}" for info in found)
+        picks = ", ".join(f"{info.distribution}/{name}" for info in found)
+        message = f"the step {name!r} is provided by several: {owners}\n  pick one: {picks}"
+        raise StepRefused([StepProblem(path=where, message=message)])
 
 
 def load_step(name: str, where: str) -> Step:

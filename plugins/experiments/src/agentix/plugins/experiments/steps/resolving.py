@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agentix.api import Executes, Publishes, Redacts, Reports, Scope, Step, slug
 from agentix.plugins.experiments.documents import Pipeline, StepSpec, nearest
 from agentix.plugins.experiments.steps.command_step import FIX_VARIABLES, names_of
-from agentix.plugins.experiments.steps.finding import Found, find_step, installed, ships
+from agentix.plugins.experiments.steps.finding import Found, find_step, installed, ships, standard
 from agentix.plugins.experiments.steps.inputs import (
     StepProblem,
     StepRefused,
@@ -217,7 +217,7 @@ def _executor(name: str, commands: Mapping[str, Command], *, where: str, notices
 
 
 def _default_redact(pipeline: Pipeline, *, taken: set[str]) -> ResolvedStep:
-    spec = StepSpec(uses=REDACT)
+    spec = StepSpec(uses=standard(REDACT), name=REDACT)
     *_, key = _keys((*pipeline.per_trial, spec))
     return resolve_step(
         spec, Scope.PER_TRIAL, {}, path="pipeline.per_trial", key=key, defaults=pipeline.inputs, taken=taken
