@@ -41,10 +41,10 @@ SHIP = "pipeline: {{per_experiment: [{{uses: {}, with: {{dest: x}}}}]}}\n"
 def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     site = tmp_path / "site"
     modules = {"stranger_good.py": GOOD} | {f"stranger_{name}.py": text for name, text in BROKEN.items()}
-    transports = {name: f"stranger_{name}:Nowhere" for name in BROKEN} | {
-        name: "stranger_good:Nowhere" for name in ("twin", "hf")
-    }
-    steps = {name: "stranger_good:Silent" for name in ("report", "redact")}
+    transports = {name: f"stranger_{name}:Nowhere" for name in BROKEN} | dict.fromkeys(
+        ("twin", "hf"), "stranger_good:Nowhere"
+    )
+    steps = dict.fromkeys(("report", "redact"), "stranger_good:Silent")
     steps |= {f"step-{name}": f"stranger_{name}:Silent" for name in BROKEN}
     entries = {"agentix.transports": transports, "agentix.steps": steps}
     write_distribution(site, name="one", modules=modules, entry_points=entries)
