@@ -177,3 +177,36 @@ def test_what_was_taken_out_stays_out_when_a_key_is_replaced_by_another_one(lab,
 
 
 OLD = "the-password-of-last-year"
+
+
+def test_what_a_command_has_written_to_is_made_anew_before_the_next_shipment(lab) -> None:
+    file = write(
+        lab,
+        """
+  per_trial: [{uses: auto}, {uses: archive}, {uses: ship, name: each, with: {using: evil}}]
+  per_experiment:
+  - {uses: dataset}
+  - {uses: archive, name: shards, with: {shard: 1}}
+  - {uses: ship, name: first, with: {using: evil, path: .}}
+  - {uses: ship, with: {using: take, dest: x, path: .}}
+""",
+        commands="""
+evil:
+  script: |
+    cd "$RUN_DIR"
+    for file in $(find . -type f); do echo written >> "$file"; done
+    ln -s /etc/passwd link; ln -s /etc linked; mkfifo trials/pipe; mkdir -p more; echo written > more/file
+    if test -d dataset; then mv dataset aside; ln -s /etc dataset; fi
+    chmod -R a-w trials
+""",
+    )
+    assert lab.run(file) == 0
+    sent = lab.root / "sent/x/run"
+    assert names(sent) == names(lab.path() / ".staging")
+    assert [n for n in names(sent) if n != "experiment.yaml" and b"written\n" in (sent / n).read_bytes()] == []
+    assert {p.name for p in sent.iterdir()} == {
+        "archives", "dataset", "experiment.yaml", "manifest.json", "results.jsonl", "trials"
+    }  # fmt: skip
+    assert len(names(sent / "archives")) == 4 and len(names(sent / "dataset")) == 3 and len(names(sent / "trials")) == 6
+    for archive in (sent / "archives").iterdir():
+        subprocess.run(["tar", "-tf", archive], check=True, capture_output=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -139,10 +140,17 @@ class Closing:
 
     async def _run(self, todo: Sequence[ResolvedStep], runner: CommandRunner, *, told: bool = False) -> str | None:
         """Run them; with `told`, say of each shipment what went where, which `agentix ship` says at its end."""
-        for number, step in enumerate(todo):
+        waiting, looked = deque(todo), set[str]()
+        while waiting:
+            step = waiting.popleft()
+            if step.ships and step.key not in looked:
+                looked.add(step.key)
+                if lost := await self._published.lost_before(step, runner):
+                    waiting.extendleft((step, *reversed(lost)))
+                    continue
             result = await self._step(step, runner, incomplete=None, told=told)
             if result.stops:
-                skipped = todo[number + 1 :]
+                skipped = tuple(waiting)
                 if result.reaction == "skip":
                     self._leave_out(skipped, after=step)
                     reports = tuple(s for s in skipped if s.reports)

@@ -95,6 +95,18 @@ class PublishedSteps:
         broken += [name for name, end in ends.items() if end.made_of not in (None, found.made_of)]
         return tuple(s for s in self._steps if s.publishes and (found.changed or _name(s) in broken))
 
+    async def lost_before(self, step: ResolvedStep, runner: CommandRunner) -> tuple[ResolvedStep, ...]:
+        """The steps before one of which what they have published is gone, because something has written to it."""
+        try:
+            await self.whole(runner)
+        except (AgentixError, OSError):
+            # The step itself says so.
+            return ()
+        ends, whole = self._ends(), self._publication.staging.is_whole
+        earlier = [s for s in self._steps[: self._steps.index(step)] if s.publishes and not s.ships]
+        made = [(s, end) for s in earlier if (end := ends.get(_name(s))) is not None and end.ok]
+        return tuple(s for s, end in made if not all(map(whole, end.published)))
+
     async def run(self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner) -> Ran:
         """Run a step that publishes."""
         publication, withheld, shipment = self._publication, Withheld(), None
