@@ -25,6 +25,9 @@ def test_the_tree_is_laid_out_like_the_run_and_holds_nothing_of_this_machine(lab
     }  # fmt: skip
     manifest = json.loads((staging / "manifest.json").read_text())
     assert manifest["sessions"] == [] and manifest["experiment"] == "lab"
+    own = lab.manifest()
+    assert "path" in own["cases"][0]["pin"] and "path" not in manifest["cases"][0]["pin"]
+    assert "/" in own["file"] and "/" not in manifest["file"]
     assert [r.trial_id for r in load_run(staging)] == [r.trial_id for r in load_run(lab.path())]
     assert not list(staging.glob("trials/*/steps"))
     (archive,) = staging.glob("archives/a-*")

@@ -21,12 +21,19 @@ def manifest(**values) -> ExperimentManifest:
     defaults = {
         "run_id": "nightly",
         "experiment": "spring",
-        "file": "spring.yaml",
+        "file": "/home/somebody/spring.yaml",
         "file_sha256": "a" * 64,
         "executor": StepUse(scope="per_trial", label="rollout", uses="rollout", kind="plugin", fingerprint="f" * 64),
         "provider": PluginUse(ref="docker"),
         "cases": (
-            CaseUse(name="c", label="cases/c", source="local", dataset=PluginUse(ref="harbor"), sha256="b" * 64),
+            CaseUse(
+                name="c",
+                label="cases/c",
+                source="local",
+                dataset=PluginUse(ref="harbor"),
+                sha256="b" * 64,
+                pin={"path": "/home/somebody/cases/c"},
+            ),
         ),
         "matrix": (AgentRow(agent="oracle", use=PluginUse(ref="oracle"), trials=1),),
         "planned": 1,

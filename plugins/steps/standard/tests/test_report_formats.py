@@ -61,6 +61,8 @@ async def test_without_inputs_it_is_markdown_in_report_md(run_dir, context):
     assert "| t4 | HOST\\_ERROR | the disk is full |" in text
     assert "|  | ship | the bucket is gone |" in text
     assert "case cases/a: oracle \\[1 1\\] -&gt; PASS" in text
+    assert f"| cases/c | {'b' * 12} | local |" in text and "| file | spring.yaml |" in text
+    assert "somebody" not in text
 
 
 async def test_a_run_that_did_not_complete_says_so_and_keeps_its_numbers(run_dir, context):

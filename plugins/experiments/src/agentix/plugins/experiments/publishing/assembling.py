@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 from uuid import uuid4
 
@@ -154,7 +154,7 @@ class Assembly:
     def _write_run(self, manifest: ExperimentManifest) -> None:
         """Write what there is of the run as a whole."""
         staging = self.staging
-        data = self.cleaner.data(manifest.model_dump(mode="json", exclude={"sessions"}))
+        data = self.cleaner.data(_for_others(manifest))
         try:
             clean = ExperimentManifest.model_validate(data)
         except ValidationError:
@@ -232,3 +232,13 @@ def withheld_records(
                 yield cleaner.record(record).to_data()
 
     return read
+
+
+def _for_others(manifest: ExperimentManifest) -> dict[str, Any]:
+    """What a manifest tells those who do not have this machine."""
+    data = manifest.model_dump(mode="json", exclude={"sessions"})
+    for case in data["cases"]:
+        if case["source"] == "local":
+            case["pin"].pop("path", None)
+    data["file"] = PurePath(data["file"]).name
+    return data

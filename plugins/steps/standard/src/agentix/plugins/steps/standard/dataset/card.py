@@ -11,6 +11,7 @@ from agentix.plugins.steps.standard.dataset.columns import COLUMNS, features
 from agentix.plugins.steps.standard.dataset.facts import Facts
 from agentix.plugins.steps.standard.dataset.licences import front_matter
 from agentix.plugins.steps.standard.markdown import clean, escaped, table
+from agentix.plugins.steps.standard.pinned import pinned
 from agentix.plugins.steps.standard.report.wording import bounds_note, cells, header, headline
 
 CASES_FILE = "cases.jsonl"
@@ -134,10 +135,3 @@ def _section(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 def _counts(counts: Mapping[str, int]) -> list[tuple[str, str]]:
     return [(name, str(count)) for name, count in sorted(counts.items())]
-
-
-def pinned(case: Mapping[str, Any]) -> str:
-    """Where a case came from, as exactly as somebody else can use."""
-    pin = {} if case.get("source") == "local" else case.get("pin") or {}
-    named = [str(pin[key]) for key in ("repo", "commit", "path") if pin.get(key)]
-    return " ".join(named) or str(case.get("source", ""))

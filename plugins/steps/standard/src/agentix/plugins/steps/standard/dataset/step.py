@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agentix.api import RUN_NAMES, Record, Scope, StepContext, StepOutcome
 from agentix.plugins.steps.standard.counted import counted
-from agentix.plugins.steps.standard.dataset.card import CASES_FILE, card, pinned
+from agentix.plugins.steps.standard.dataset.card import CASES_FILE, card
 from agentix.plugins.steps.standard.dataset.facts import Facts, gather
 from agentix.plugins.steps.standard.dataset.licences import checked
 from agentix.plugins.steps.standard.dataset.rows import RowMaker
 from agentix.plugins.steps.standard.dataset.tables import JsonLines, Parquet, Table
+from agentix.plugins.steps.standard.pinned import pinned
 
 if TYPE_CHECKING:
     from agentix.api import AgentUse, Limits

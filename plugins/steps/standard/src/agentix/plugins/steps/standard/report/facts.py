@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from agentix.api import Record, Run, RunError, RunNumbers, StepContext, load_run
+from agentix.plugins.steps.standard.pinned import pinned
 
 MOST = 50
 """How many of a kind are listed; the others are counted."""
@@ -105,9 +107,7 @@ def _manifest(run: Run | None, ctx: StepContext) -> Mapping[str, Any]:
 
 def _cases(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for case in manifest.get("cases") or ():
-        pin = case.get("pin") or {}
-        where = " ".join(str(pin[key]) for key in ("repo", "commit", "path") if pin.get(key))
-        yield str(case.get("label", "")), str(case.get("sha256") or ""), where or str(case.get("source", ""))
+        yield str(case.get("label", "")), str(case.get("sha256") or ""), pinned(case)
 
 
 def _setup(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -120,7 +120,9 @@ def _setup(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "provider", f"{provider.get('ref', '')}" + (f" ({options})" if options else "")
     for name, spec in (manifest.get("llm_specs") or {}).items():
         yield f"model {name}", " ".join(str(spec[key]) for key in ("model", "base_url") if spec.get(key))
-    for key in ("file", "file_sha256", "created_at"):
+    if manifest.get("file"):
+        yield "file", PurePath(str(manifest["file"])).name
+    for key in ("file_sha256", "created_at"):
         if manifest.get(key):
             yield key.replace("_", " "), str(manifest[key])
     for name, version in (manifest.get("versions") or {}).items():
