@@ -128,3 +128,25 @@ def test_configured_agents_and_executors_win_over_plugins_of_their_names_and_it_
     assert any("command rollout runs the trials, not the installed" in notice for notice in checked.notices)
     assert check_file(path, executor="auto").executor.command is not None
     assert check_file(path, executor="harbor").executor.label == "harbor"
+
+
+@pytest.mark.parametrize(
+    ("commands", "executor", "said"),
+    [
+        ("", None, "executor: the step rollout runs the trials"),
+        (
+            "---\nkind: Commands\nharbor: {script: x}\n",
+            None,
+            "executor: the configured command harbor runs the trials, not",
+        ),
+        ("---\nkind: Commands\nmine: {script: x}\n", "mine", None),
+    ],
+)
+def test_what_runs_the_trials_is_said_once(
+    tmp_path: Path, commands: str, executor: str | None, said: str | None
+) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(HEAD + commands)
+    notices = [line for line in check_file(path, executor=executor).notices if "runs the trials" in line]
+    assert len(notices) == (said is not None)
+    assert said is None or notices[0].startswith(said)

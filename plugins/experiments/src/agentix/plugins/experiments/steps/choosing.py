@@ -36,18 +36,20 @@ def choose_executor(
     name = AUTO if asked is None else asked
     if name == AUTO:
         name = PREFERRED if PREFERRED in commands else NATIVE
-        what = f"the command {name}" if name in commands else f"the step {name}"
-        notices.append(f"executor: {what} runs the trials")
+        if name not in commands:
+            notices.append(f"executor: the step {name} runs the trials")
     elif pipeline.executor is not None and pipeline.executor.spec.uses != name:
         notices.append(f"executor: {name} runs the trials (--executor), not {pipeline.executor.label}")
+    where = "executor" if asked in (None, AUTO) else "--executor"
+    said = len(notices)
     try:
-        step = resolve_step(
-            StepSpec(uses=name), Scope.PER_TRIAL, commands, path="--executor", first=True, notices=notices
-        )
+        step = resolve_step(StepSpec(uses=name), Scope.PER_TRIAL, commands, path=where, first=True, notices=notices)
     except StepRefused as error:
         found = error.problems[0]
         hint = f"Did you mean {found.near!r}?" if found.near else None
         raise UsageError(f"--executor {name}: {found.message}", hint=hint) from None
     if not step.executes:
         raise UsageError(f"--executor {name}: this step does not run trials", hint="Such are rollout and local.")
+    if name in commands and asked in (None, AUTO) and len(notices) == said:
+        notices.append(f"executor: the command {name} runs the trials")
     return step, tuple(notices)
