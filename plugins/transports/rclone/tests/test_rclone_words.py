@@ -74,6 +74,20 @@ async def test_nothing_to_do_is_as_good_as_done(
 
 
 @pytest.mark.anyio
+async def test_no_login_of_a_remote_is_on_a_command_line(
+    one: Path, tmp_path: Path, context: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = shim(tmp_path, monkeypatch, 0)
+    program = tmp_path / "bin" / "rclone"
+    program.write_text(program.read_text().replace("cat >/dev/null\n", 'cat >/dev/null\nenv >>"$HOME/seen"\n'))
+    for name in ("RCLONE_CONFIG_R_PASS", "RCLONE_CONFIG_PASS", "RCLONE_CONFIG_R_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, f"canary-of-{name}")
+    await ship(one, context())
+    assert "canary" not in (home / "calls").read_text()
+    assert (home / "seen").read_text().count("=canary-of-") == 4 * 3
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("status", [0, 9])
 async def test_it_is_not_believed_before_it_is_found_there(
     status: int, one: Path, tmp_path: Path, context: Make, monkeypatch: pytest.MonkeyPatch
