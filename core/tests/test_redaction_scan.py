@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from agentix.redaction import Finding, Secrets, scan
+from agentix.redaction import Finding, Redactor, Secrets, scan
 
 VALUE = "canary-0123456789"
 SECRETS = Secrets([VALUE])
@@ -62,3 +63,35 @@ def test_names_links_and_archives_are_looked_at_and_no_value_is_shown(tmp_path: 
 
 def test_a_finding_reads_well() -> None:
     assert str(Finding(path="a/b", form="hex", where="byte 3")) == "a/b: hex (byte 3)"
+
+
+class Enough(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", ["text", "binary", "packed.gz", "packed.tar"])
+def test_the_work_on_one_large_file_can_be_ended(tmp_path: Path, name: str) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    text = b"line of a log\n" * 600_000
+    if name == "packed.tar":
+        (tmp_path / "log").write_bytes(text)
+        with tarfile.open(source / name, "w") as archive:
+            archive.add(tmp_path / "log", "log")
+    else:
+        data = {"text": text, "binary": b"\0" + text, "packed.gz": gzip.compress(text)}[name]
+        (source / name).write_bytes(data)
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise Enough
+
+    with pytest.raises(Enough):
+        scan(source, SECRETS, check=check)
+    calls = 0
+    with pytest.raises(Enough):
+        Redactor(SECRETS).tree(source, tmp_path / "copy", check=check)
+    assert [path for path in (tmp_path / "copy").rglob("*") if path.is_file()] == []

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from agentix.redaction.blocks import Search
 from agentix.redaction.git_patches import BinaryParts, TooLarge
-from agentix.redaction.pieces import pieces
+from agentix.redaction.pieces import Check, pieces, unchecked
 from agentix.redaction.secrets import Secrets
 from agentix.redaction.sorts import HEAD, container_of, encoding_of
 
@@ -44,13 +44,15 @@ class Inside:
     Args:
         secrets: What to look for.
         size: Bytes of the file, from which follows how much it may expand to.
+        check: Called often; what it raises ends the work.
     """
 
-    def __init__(self, secrets: Secrets, *, size: int) -> None:
+    def __init__(self, secrets: Secrets, *, size: int, check: Check = unchecked) -> None:
         self._secrets = secrets
         self._left = max(ROOM, RATIO * size)
         self._members = MEMBERS
         self._patches = 0
+        self._check = check
 
     def hits(self, file: IO[bytes]) -> Iterator[Hit]:
         """What is in a file that can be read again from its beginning: as it is, and in what it holds if an archive."""
@@ -71,7 +73,7 @@ class Inside:
         parts, found_in = BinaryParts(), set[Hit]()
         told: set[str] = set()
         decoder = None
-        for number, piece in enumerate(pieces(file)):
+        for number, piece in enumerate(pieces(file, self._check)):
             encoding = encoding_of(piece)[0]
             if number == 0 and encoding != "utf-8":
                 decoder = codecs.getincrementaldecoder(encoding)("replace")
@@ -168,6 +170,7 @@ class Inside:
                 archive.members = []  # type: ignore[attr-defined]
 
     def _member(self, name: str, member: str) -> Generator[Hit, None, str]:
+        self._check()
         self._members -= 1
         if self._members < 0:
             raise Opaque(f"more than {MEMBERS} files in archives")

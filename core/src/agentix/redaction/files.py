@@ -17,7 +17,7 @@ from agentix.redaction.containers import UNREADABLE, Inside
 from agentix.redaction.git_patches import BinaryParts
 from agentix.redaction.json_files import Broken, may_be_json, mended_copy, still_json
 from agentix.redaction.opening import opened
-from agentix.redaction.pieces import BLOCK, NotText, as_before, as_utf8, pieces
+from agentix.redaction.pieces import BLOCK, Check, NotText, as_before, as_utf8, pieces, unchecked
 from agentix.redaction.results import RedactionResult
 from agentix.redaction.sorts import HEAD, encoding_of, is_binary
 
@@ -29,8 +29,18 @@ SPARSE = 64 << 20
 """Bytes from which on a file that is mostly holes is not read."""
 
 
-def redacted_file(redactor: Redactor, source: Path, target: Path, *, name: str) -> RedactionResult:
-    """A copy of a file; see `Redactor.file`."""
+def redacted_file(
+    redactor: Redactor, source: Path, target: Path, *, name: str, check: Check = unchecked
+) -> RedactionResult:
+    """A copy of a file; see `Redactor.file`.
+
+    Args:
+        redactor: Takes secrets out.
+        source: The file.
+        target: Where the copy goes.
+        name: What to call it.
+        check: Called often; what it raises ends the work.
+    """
     shown = redactor.text(name)
     if what := not_a_file(source.lstat().st_mode):
         return RedactionResult(left_out={shown: what})
@@ -42,7 +52,7 @@ def redacted_file(redactor: Redactor, source: Path, target: Path, *, name: str) 
                 return RedactionResult(left_out={shown: what})
             if about.st_size > SPARSE and about.st_blocks * 512 * 8 < about.st_size:
                 return RedactionResult(refused={shown: f"a sparse file of {about.st_size} bytes, most of them holes"})
-            reason, counts = _copied(redactor, file, copy, name)
+            reason, counts = _copied(redactor, file, copy, name, check)
             os.fchmod(copy.fileno(), 0o755 if about.st_mode & 0o111 else 0o644)
         if reason is not None:
             return RedactionResult(refused={shown: reason})
@@ -67,7 +77,9 @@ def not_a_file(mode: int) -> str | None:
     return "socket" if stat.S_ISSOCK(mode) else "device"
 
 
-def _copied(redactor: Redactor, file: IO[bytes], copy: IO[bytes], name: str) -> tuple[str | None, Counter[str]]:
+def _copied(
+    redactor: Redactor, file: IO[bytes], copy: IO[bytes], name: str, check: Check
+) -> tuple[str | None, Counter[str]]:
     """Copy, and tell why the copy may not be published and what was taken out."""
     head = file.read(HEAD)
     file.seek(0)
@@ -76,7 +88,7 @@ def _copied(redactor: Redactor, file: IO[bytes], copy: IO[bytes], name: str) -> 
         try:
             taken_out = redactor.filter(ips=redactor.ips_in(name), counts=counts)
             parts = _Parts(redactor, os.fstat(file.fileno()).st_size)
-            copy.writelines(as_before(head, piped(parts.watched(as_utf8(head, pieces(file))), taken_out)))
+            copy.writelines(as_before(head, piped(parts.watched(as_utf8(head, pieces(file, check))), taken_out)))
         except NotText:
             file.seek(0)
             copy.seek(0)
@@ -86,9 +98,9 @@ def _copied(redactor: Redactor, file: IO[bytes], copy: IO[bytes], name: str) -> 
                 return parts.refused, counts
             changed_json = counts and encoding_of(head)[0] == "utf-8" and may_be_json(head)
             return (_kept_valid(file, copy) if changed_json else None), counts
-    shutil.copyfileobj(file, copy, BLOCK)
+    copy.writelines(pieces(file, check))
     copy.flush()
-    return _refused(redactor, copy), Counter()
+    return _refused(redactor, copy, check), Counter()
 
 
 class _Parts:
@@ -137,10 +149,10 @@ def _kept_valid(file: IO[bytes], copy: IO[bytes]) -> str | None:
     return None
 
 
-def _refused(redactor: Redactor, copy: IO[bytes]) -> str | None:
+def _refused(redactor: Redactor, copy: IO[bytes], check: Check) -> str | None:
     """Why the copy of a binary file may not be published."""
     with opened(Path(copy.name)) as file:
-        for form, where in Inside(redactor.secrets, size=os.fstat(file.fileno()).st_size).hits(file):
+        for form, where in Inside(redactor.secrets, size=os.fstat(file.fileno()).st_size, check=check).hits(file):
             if form == UNREADABLE:
                 return f"it cannot be looked into: {where}"
             return f"no text, and it holds a known value ({form}, {where})"

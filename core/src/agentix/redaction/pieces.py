@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from agentix.redaction.sorts import encoding_of
@@ -12,13 +12,22 @@ BLOCK = 1 << 20
 """Bytes that are read, and looked through, at a time."""
 
 
+Check = Callable[[], None]
+"""Called often by what takes long; what it raises ends the work."""
+
+
+def unchecked() -> None:
+    """Let the work go on."""
+
+
 class NotText(Exception):
     """It is no text after all."""
 
 
-def pieces(file: IO[bytes]) -> Iterator[bytes]:
+def pieces(file: IO[bytes], check: Check = unchecked) -> Iterator[bytes]:
     """What a file holds from here on."""
     while data := file.read(BLOCK):
+        check()
         yield data
 
 

@@ -103,7 +103,7 @@ class Redactor:
             source: A directory.
             target: Where the copy goes; it is made, and must not have been there unless empty.
             skip: Files and directories that are none of it, relative to the source, with `/`.
-            check: Called before each of them; what it raises ends the work, such as that it is no longer wanted.
+            check: Called often; what it raises ends the work, such as that it is no longer wanted.
 
         Returns:
             What was done, and what was not copied and why.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agentix.redaction.files import not_a_file, redacted_file
 from agentix.redaction.names import ends_within, free_name
+from agentix.redaction.pieces import unchecked
 from agentix.redaction.results import RedactionResult
 from agentix.redaction.spans import MASK
 
@@ -57,7 +58,10 @@ def redacted_tree(
                 (into / name).chmod(0o755)
                 waiting.append((relative, into / name))
             else:
-                done.add(redacted_file(redactor, Path(entry.path), into / name, name=entry.name), shown)
+                done.add(
+                    redacted_file(redactor, Path(entry.path), into / name, name=entry.name, check=check or unchecked),
+                    shown,
+                )
             if name != entry.name:
                 done.renamed[shown] = str((into / name).relative_to(target))
     return done.result()

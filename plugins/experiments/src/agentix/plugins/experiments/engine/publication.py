@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
+import anyio.from_thread
 import anyio.to_thread
 
 from agentix.api import EnvFailed, Record, RedactionRules, ShipRefused, StepContext, UsageError
@@ -199,7 +200,8 @@ class Publication:
         found = await anyio.to_thread.run_sync(
             lambda: look_up(self.staging.root, None if place is None else str(place), default=default)
         )
-        await anyio.to_thread.run_sync(look_over, found.path, self.secrets)
+        check = anyio.from_thread.check_cancelled
+        await anyio.to_thread.run_sync(lambda: look_over(found.path, self.secrets, check=check))
         return found
 
     async def accept(

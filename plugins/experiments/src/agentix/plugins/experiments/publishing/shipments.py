@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,13 +70,18 @@ def look_up(root: Path, place: str | None, *, default: str | None) -> Shipment:
     return Shipment(path=path, files=len(sizes), bytes=sum(sizes))
 
 
-def look_over(path: Path, secrets: Secrets) -> None:
+def look_over(path: Path, secrets: Secrets, *, check: Callable[[], None] | None = None) -> None:
     """Look for known secrets in exactly what is to be shipped, in archives and in names too.
+
+    Args:
+        path: What is to be shipped.
+        secrets: What is known of secrets.
+        check: Called often; what it raises ends the work.
 
     Raises:
         ShipRefused: There is one; the message says where, and never what.
     """
-    found = [str(one) for one in scan(path, secrets)]
+    found = [str(one) for one in scan(path, secrets, check=check)]
     if path.is_dir() and (forms := {form for *_, form in secrets.spans(os.fsencode(path.name))}):
         found.append(f".: {', '.join(sorted(forms))} (name)")
     if found:
