@@ -210,3 +210,14 @@ evil:
     assert len(names(sent / "archives")) == 4 and len(names(sent / "dataset")) == 3 and len(names(sent / "trials")) == 6
     for archive in (sent / "archives").iterdir():
         subprocess.run(["tar", "-tf", archive], check=True, capture_output=True)
+
+
+def test_a_step_that_drops_and_is_another_one_than_in_the_run_is_told(lab) -> None:
+    text = """
+  per_trial: [{uses: auto}, {uses: guard, with: {max_reward: %s}, on_violation: drop}]
+  per_experiment: [{uses: ship, with: {using: take, dest: x}}]
+"""
+    assert lab.run(write(lab, text % 1)) == 0
+    assert "drops trials" not in lab.cli("ship", "r", str(write(lab, text % 1)), "--dry-run").stdout
+    done = lab.cli("ship", "r", str(write(lab, text % 0.5)), "--dry-run")
+    assert "note: guard drops trials, and not all went through it as the file has it" in done.stdout

@@ -177,3 +177,7 @@ def _notices(parts: Parts, writer: ExperimentWriter, board: Board) -> Iterator[s
     lacking = manifest.planned - len(board.recorded)
     if lacking > 0:
         yield f"{lacking} of {plural(manifest.planned, 'trial')} without a result, which are no part of what is shipped"
+    went_through = {(step.label, step.fingerprint) for step in manifest.steps}
+    for step in parts.pipeline.per_trial:
+        if step.spec.on_violation == "drop" and (step.label, step.fingerprint()) not in went_through:
+            yield f"{step.label} drops trials, and not all went through it as the file has it: only the run drops them"
