@@ -220,6 +220,13 @@ def test_names_of_files_are_cleaned_where_they_are(tmp_path: Path) -> None:
     assert (tmp_path / deep / "redacted-2.txt").read_text() == "***"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_text_in_another_encoding_is_cleaned_too(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "log").write_text(f"before {KEY} after", encoding=encoding)
+    assert Secrets([KEY]).clean_files(tmp_path) == ()
+    assert (tmp_path / "log").read_text(encoding=encoding) == "before *** after"
+
+
 def test_files_are_cleaned_and_what_cannot_be_is_told(tmp_path: Path) -> None:
     masks = Secrets([KEY])
     outside = tmp_path / "outside.txt"

@@ -13,7 +13,8 @@ from uuid import uuid4
 from agentix.redaction.blocks import Filter, Search, piped
 from agentix.redaction.names import ends_within, free_name
 from agentix.redaction.opening import opened
-from agentix.redaction.pieces import pieces
+from agentix.redaction.pieces import NotText, as_before, as_utf8, pieces
+from agentix.redaction.sorts import HEAD, encoding_of
 from agentix.redaction.spans import MASK
 
 if TYPE_CHECKING:
@@ -52,18 +53,31 @@ def _rename(secrets: Secrets, directory: Path) -> None:
 def holds(secrets: Secrets, path: Path) -> bool:
     """Whether a value stands in a file."""
     with opened(path) as file:
+        head = file.read(HEAD)
+        file.seek(0)
         search = Search(secrets.spans, reach=secrets.reach)
-        return any(search.feed(piece) for piece in pieces(file))
+        if any(search.feed(piece) for piece in pieces(file)):
+            return True
+        if encoding_of(head)[0] == "utf-8":
+            return False
+        file.seek(0)
+        text = Search(secrets.spans, reach=secrets.reach)
+        with suppress(NotText):
+            return any(text.feed(piece) for piece in as_utf8(head, pieces(file)))
+    return False
 
 
 def _rewritten(secrets: Secrets, path: Path, about: os.stat_result) -> bool:
     temp = path.with_name(f".{uuid4().hex}.tmp")
     try:
         with opened(path) as source, temp.open("xb") as target:
-            for piece in piped(pieces(source), Filter([secrets.spans], reach=secrets.reach)):
-                if b"\0" in piece:
-                    return False
-                target.write(piece)
+            head = source.read(HEAD)
+            source.seek(0)
+            try:
+                text = piped(as_utf8(head, pieces(source)), Filter([secrets.spans], reach=secrets.reach))
+                target.writelines(as_before(head, text))
+            except NotText:
+                return False
         temp.chmod(stat.S_IMODE(about.st_mode))
         os.utime(temp, ns=(about.st_atime_ns, about.st_mtime_ns))
         temp.replace(path)
