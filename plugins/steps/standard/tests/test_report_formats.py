@@ -6,6 +6,7 @@ import json
 
 import anyio
 import pytest
+from pydantic import ValidationError
 
 from agentix.api import FailureCode, Record, Scope
 from agentix.plugins.steps.standard.report import Report, ReportInputs
@@ -197,8 +198,11 @@ async def test_appending_to_another_table_is_refused_and_changes_nothing(run_dir
 @pytest.mark.parametrize("dest", ["results.jsonl", "trials/t1/report.md", "./manifest.json", ".", "x/../.lock"])
 async def test_the_files_of_the_run_are_safe_from_it(run_dir, context, dest):
     before = (run_dir / "results.jsonl").read_bytes()
+    # Before anything runs, and also where only the run itself can tell.
+    with pytest.raises(ValidationError, match="keeps its own files"):
+        ReportInputs(dest=dest)
     with pytest.raises(ValueError, match="keeps its own files"):
-        await Report().run(context(Scope.PER_EXPERIMENT), ReportInputs(dest=dest))
+        await Report().run(context(Scope.PER_EXPERIMENT), ReportInputs(dest=str(run_dir / dest)))
     assert (run_dir / "results.jsonl").read_bytes() == before
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agentix.api import Scope, StepContext, StepOutcome
 from agentix.plugins.steps.standard.report.as_csv import as_csv
@@ -14,7 +14,14 @@ from agentix.plugins.steps.standard.report.as_html import as_html
 from agentix.plugins.steps.standard.report.as_json import as_json
 from agentix.plugins.steps.standard.report.as_markdown import as_markdown
 from agentix.plugins.steps.standard.report.facts import Facts, gather
-from agentix.plugins.steps.standard.report.writing import append_csv, append_line, append_section, replace, target
+from agentix.plugins.steps.standard.report.writing import (
+    append_csv,
+    append_line,
+    append_section,
+    free_place,
+    replace,
+    target,
+)
 
 Format = Literal["md", "json", "csv", "html"]
 
@@ -40,6 +47,13 @@ class ReportInputs(BaseModel):
     def kind(self) -> Format:
         """The format that it will have."""
         return self.format or _SUFFIXES.get(Path(self.dest or "").suffix.lower(), "md")
+
+    @field_validator("dest")
+    @classmethod
+    def _no_file_of_the_run(cls, value: str | None) -> str | None:
+        if value is not None and not Path(value).is_absolute():
+            free_place(PurePosixPath(value), value)
+        return value
 
     @model_validator(mode="after")
     def _appendable(self) -> ReportInputs:

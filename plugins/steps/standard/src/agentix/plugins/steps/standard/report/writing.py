@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TextIO
 
 from agentix.api import RUN_NAMES
@@ -28,11 +28,26 @@ def target(run_dir: Path, dest: str) -> Path:
     """
     root = run_dir.resolve()
     path = Path(os.path.normpath(root / dest))
-    if path == root or (path.is_relative_to(root) and path.relative_to(root).parts[0] in _TAKEN):
-        raise ValueError(f"dest {dest!r} is where the run keeps its own files; give the report another name")
+    if path.is_relative_to(root):
+        free_place(path.relative_to(root), dest)
     if path.exists() and not path.is_file():
         raise ValueError(f"dest {dest!r} is there already and is no file")
     return path
+
+
+def free_place(place: PurePath, dest: str) -> None:
+    """Check a place in a run's directory.
+
+    Args:
+        place: It, relative to that directory.
+        dest: As the user gave it.
+
+    Raises:
+        ValueError: Files of the run itself are there.
+    """
+    parts = PurePath(os.path.normpath(place)).parts
+    if not parts or parts[0] in _TAKEN:
+        raise ValueError(f"dest {dest!r} is where the run keeps its own files; give the report another name")
 
 
 def replace(path: Path, text: str) -> None:
