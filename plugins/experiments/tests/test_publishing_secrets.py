@@ -10,6 +10,7 @@ import pytest
 from published import MODEL, SHIP, holding, names, write
 
 from agentix.api import Hooks, hookimpl, load_run
+from agentix.plugins.experiments.engine import ShipRequest, ship_run
 
 CANARY = "sk-canary-0123456789abcdef"
 
@@ -182,6 +183,10 @@ def test_a_key_that_cannot_be_had_withholds_the_trials_that_had_it(lab, monkeypa
     monkeypatch.delenv("THE_KEY")
     assert lab.run(write(lab, text, **model), quiet=False) == 1
     assert "4 could not be redacted" in lab.manifest()["incomplete"]
+    assert "THE_KEY is not set" in capfd.readouterr().out
+    # What would go tells what to do, too.
+    request = ShipRequest(run=lab.path(), file=write(lab, text, **model), dry_run=True)
+    assert ship_run(request) == 1
     assert "THE_KEY is not set" in capfd.readouterr().out
     monkeypatch.setenv("THE_KEY", CANARY)
     assert lab.run(write(lab, text, **model)) == 0

@@ -116,7 +116,8 @@ class Preview:
         to = f" to {dest}" if dest else ""
         self._say(f"{step.label}: would ship {shipment.told(publication.staging.root)} with {step.plugin}{to}")
         if found.withheld and len(self.shown) == 1:
-            self._say(found.withheld.line)
+            for line in (found.withheld.line, *found.withheld.reasons()):
+                self._say(line)
         return None
 
     def _context(self, step: ResolvedStep) -> StepContext:
