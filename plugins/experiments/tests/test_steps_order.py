@@ -165,9 +165,3 @@ def test_an_input_for_ship_may_stand_for_the_whole_pipeline(check):
     found = check("  with: {using: send, dest: x}\n  per_experiment:\n" + uses("ship"))
     assert found.problems == ()
     assert found.pipeline.per_experiment[0].given == {"dest": "x"}
-
-
-def test_a_step_that_ships_each_trial_drops_none(check) -> None:
-    ship = uses("ship", ", with: {using: send}, on_violation: drop")
-    (problem,) = check("  per_trial:\n" + uses("rollout") + ship).problems
-    assert problem.path == "pipeline.per_trial[1].on_violation" and "cannot be taken back" in problem.message

@@ -26,10 +26,7 @@ def order_problems(per_trial: Mapping[str, ResolvedStep]) -> Iterator[StepProble
         elif step.redacts and publishing is not None:
             message = f"has to come before {publishing.label}, which publishes what it leaves"
             yield StepProblem(path=f"{where}.uses", message=message)
-        if step.spec.on_violation == "drop" and step.ships:
-            message = "a step that ships drops nothing: what was sent cannot be taken back"
-            yield StepProblem(path=f"{where}.on_violation", message=message)
-        elif step.spec.on_violation == "drop" and shipping is not None:
+        if step.spec.on_violation == "drop" and shipping is not None:
             message = f"has to come before {shipping.label}: what was sent cannot be taken back"
             yield StepProblem(path=f"{where}.on_violation", message=message)
         redacting = where if step.redacts and redacting is None else redacting
