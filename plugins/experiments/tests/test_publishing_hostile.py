@@ -146,7 +146,7 @@ def test_a_file_that_says_that_a_model_needs_no_key_publishes_nothing_of_trials_
 
 
 def test_what_was_taken_out_stays_out_when_a_key_is_replaced_by_another_one(lab, monkeypatch) -> None:
-    fill(lab, LEFT + f'(out / "log").write_text("{OLD}")')
+    fill(lab, LEFT + f'(out / "log").write_text("{OLD}"); result["agent_version"] = "1 {OLD}"')
     assert lab.run(lab.file("matrix: {agents: [someone]}\n", "plain.yaml")) == 0
     monkeypatch.setenv("LAB_TOKEN", KEY)
     monkeypatch.setenv("LAB_PASSWORD", OLD)
@@ -160,7 +160,11 @@ def test_what_was_taken_out_stays_out_when_a_key_is_replaced_by_another_one(lab,
             "score.json", "trial.json"]  # fmt: skip
         assert not holding(lab.root / "sent", KEY.encode()) and not holding(lab.root / "sent", OLD.encode())
         (record, _) = load_run(lab.path() / ".staging")
-        assert record.redaction["known_value"] == 2 and record.redaction["refused_files"] == 2
+        assert (
+            record.redaction["known_value"] == 3
+            and record.agent_version == "1 ***"
+            and record.redaction["refused_files"] == 2
+        )
         monkeypatch.delenv("LAB_PASSWORD", raising=False)
     # What was redacted is gone, and with it the knowledge of what was taken out.
     shutil.rmtree(lab.path() / ".staging")

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
-from agentix.api import RUN_NAMES, FailureCode, Record, load_run
+from agentix.api import RUN_NAMES, FailureCode, Record, Run, load_run
 from agentix.cli.api import ExperimentManifest
 from agentix.plugins.experiments.publishing.cleaning import Cleaner, without_keys
 from agentix.plugins.experiments.publishing.places import TRIALS
@@ -135,9 +135,16 @@ class Assembly:
                     found.withheld.unredacted[record.trial_id] = why
                 else:
                     counts = self.staging.counts(record.trial_id)
-                    file.write(self.cleaner.record(_redacted(record, counts)).to_line())
+                    file.write(self.cleaner.record(_redacted(self._as_staged(record), counts)).to_line())
                     wanted.add(record.trial_id)
         found.published = len(wanted)
+
+    def _as_staged(self, record: Record) -> Record:
+        """The record; where secrets were known that are not known now, as it was redacted then."""
+        if not self.staging.knew_more(record.trial_id):
+            return record
+        staged = Run(self.staging.root).trial(record.trial_id).record
+        return staged.model_copy(update={"step_failures": record.step_failures})
 
     def _drop_others(self, wanted: set[str], found: Assembled) -> None:
         """Remove what there is of trials that are not published."""

@@ -128,6 +128,11 @@ class Staging:
             hint="Set the variables again that held them, or run the trial again.",
         )
 
+    def knew_more(self, trial_id: str) -> bool:
+        """Whether secrets were known when a trial was redacted that are not known now."""
+        staged = self.ledger.trials.get(trial_id)
+        return staged is not None and not self._still_knows(staged.mark)
+
     def accept(
         self, publish: Mapping[str, Path], *, work_dir: Path, trial_id: str | None = None, step: str | None = None
     ) -> tuple[str, ...]:
