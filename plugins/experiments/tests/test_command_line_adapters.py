@@ -77,9 +77,9 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
         assert f"wrote {tmp_path / 'a/b' / name}" in done.output
 
 
-def _run(path: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    argv = [shutil.which("dash") or "sh", str(path)]
-    return subprocess.run(argv, env=dict(env), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+def _run(path: Path, env: Mapping[str, str], *, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    argv, nothing = [shutil.which("dash") or "sh", str(path)], subprocess.DEVNULL
+    return subprocess.run(argv, env=dict(env), cwd=cwd, capture_output=True, text=True, check=False, stdin=nothing)
 
 
 def _program(directory: Path, name: str, text: str) -> None:
@@ -171,7 +171,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path / "repo"
 
 
-def _ship(tmp_path: Path, adapters: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def _ship(tmp_path: Path, adapters: Path, *, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     given = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
@@ -183,7 +183,7 @@ def _ship(tmp_path: Path, adapters: Path, **env: str) -> subprocess.CompletedPro
         "RUN_ID": "r1",
         **env,
     }
-    return _run(adapters / "ship-github.sh", given)
+    return _run(adapters / "ship-github.sh", given, cwd=cwd)
 
 
 def _log(tmp_path: Path) -> list[str]:
@@ -201,6 +201,14 @@ def test_github_commits_once_and_pushes(tmp_path: Path, adapters: Path, checkout
         done = _ship(tmp_path, adapters)
         assert done.returncode == 0, done.stderr
     assert _log(tmp_path) == ["Add r1 to jobs/nightly", "jobs/nightly/trials/agent.log", "first"]
+
+
+def test_github_commits_into_the_checkout_that_it_runs_in(tmp_path: Path, adapters: Path, checkout: Path) -> None:
+    (tmp_path / "staged").write_text("a file")
+    (checkout / "below").mkdir()
+    assert _ship(tmp_path, adapters, cwd=checkout / "below", REPO="").returncode == 0
+    assert _log(tmp_path) == ["Add r1 to jobs/nightly", "jobs/nightly/staged", "first"]
+    assert _ship(tmp_path, adapters, cwd=tmp_path, REPO="").returncode not in (0, 75)
 
 
 def test_github_takes_in_what_others_have_pushed(tmp_path: Path, adapters: Path, checkout: Path) -> None:

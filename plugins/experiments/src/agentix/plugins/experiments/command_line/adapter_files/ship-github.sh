@@ -3,14 +3,15 @@
 #
 # in   LOCAL_PATH  the file or directory to commit
 #      DEST        where in the checkout, such as jobs/nightly (the input `dest` of the step `ship`)
-#      REPO        the checkout (`repo` among its options)
+#      REPO        the checkout (`repo` among its options); by default the one that the run was started in
 #      RUN_ID      for the commit's message
 #
 # Git takes name, remote and authentication from its own configuration. Committing the same again changes nothing.
 # Exit status 75 asks to be called again later.
 set -eu
 
-: "${LOCAL_PATH:?}" "${REPO:?the step needs the input repo, the path of a checkout}" "${DEST:?the step needs the input dest}"
+: "${LOCAL_PATH:?}" "${DEST:?the step needs the input dest}"
+REPO=${REPO:-$PWD}
 GIT_TERMINAL_PROMPT=0
 export GIT_TERMINAL_PROMPT
 
@@ -18,7 +19,8 @@ case /$DEST/ in
 //* | */../* | */.git/*) echo "dest has to be a path inside of the checkout: $DEST" >&2; exit 1 ;;
 esac
 cd "$REPO"
-git rev-parse --is-inside-work-tree >/dev/null || exit 1
+top=$(git rev-parse --show-toplevel) || exit 1
+cd "$top"
 branch=$(git symbolic-ref --quiet --short HEAD) || { echo "$REPO is on no branch" >&2; exit 1; }
 
 mkdir -p "$DEST"
