@@ -227,6 +227,18 @@ def test_text_in_another_encoding_is_cleaned_too(tmp_path: Path, encoding: str) 
     assert (tmp_path / "log").read_text(encoding=encoding) == "before *** after"
 
 
+def test_of_a_file_that_is_mostly_holes_only_what_there_is_is_read(tmp_path: Path) -> None:
+    for name, value in (("clean", b"nothing"), ("keyed", KEY.encode())):
+        with (tmp_path / name).open("wb") as file:
+            file.seek(1 << 39)
+            file.write(value)
+            file.truncate(1 << 40)
+        if (tmp_path / name).stat().st_blocks > 1 << 20:
+            pytest.skip("needs a file system with holes")
+    assert Secrets([KEY]).clean_files(tmp_path) == ("keyed",)
+    assert (tmp_path / "keyed").stat().st_size == 1 << 40
+
+
 def test_files_are_cleaned_and_what_cannot_be_is_told(tmp_path: Path) -> None:
     masks = Secrets([KEY])
     outside = tmp_path / "outside.txt"

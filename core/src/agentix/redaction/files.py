@@ -16,17 +16,13 @@ from agentix.redaction.blocks import piped
 from agentix.redaction.containers import UNREADABLE, Inside
 from agentix.redaction.git_patches import BinaryParts
 from agentix.redaction.json_files import Broken, may_be_json, mended_copy, still_json
-from agentix.redaction.opening import opened
+from agentix.redaction.opening import mostly_holes, opened
 from agentix.redaction.pieces import BLOCK, Check, NotText, as_before, as_utf8, pieces, unchecked
 from agentix.redaction.results import RedactionResult
 from agentix.redaction.sorts import HEAD, encoding_of, is_binary
 
 if TYPE_CHECKING:
     from agentix.redaction.redactor import Redactor
-
-
-SPARSE = 64 << 20
-"""Bytes from which on a file that is mostly holes is not read."""
 
 
 def redacted_file(
@@ -50,7 +46,7 @@ def redacted_file(
             about = os.fstat(file.fileno())
             if what := not_a_file(about.st_mode):
                 return RedactionResult(left_out={shown: what})
-            if about.st_size > SPARSE and about.st_blocks * 512 * 8 < about.st_size:
+            if mostly_holes(about):
                 return RedactionResult(refused={shown: f"a sparse file of {about.st_size} bytes, most of them holes"})
             reason, counts = _copied(redactor, file, copy, name, check)
             os.fchmod(copy.fileno(), 0o755 if about.st_mode & 0o111 else 0o644)

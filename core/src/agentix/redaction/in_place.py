@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from agentix.redaction.blocks import Filter, Search, piped
 from agentix.redaction.names import ends_within, free_name
-from agentix.redaction.opening import opened
+from agentix.redaction.opening import mostly_holes, opened, without_holes
 from agentix.redaction.pieces import NotText, as_before, as_utf8, pieces
 from agentix.redaction.sorts import HEAD, encoding_of
 from agentix.redaction.spans import MASK
@@ -53,9 +53,11 @@ def _rename(secrets: Secrets, directory: Path) -> None:
 def holds(secrets: Secrets, path: Path) -> bool:
     """Whether a value stands in a file."""
     with opened(path) as file:
+        search = Search(secrets.spans, reach=secrets.reach)
+        if mostly_holes(os.fstat(file.fileno())):
+            return any(search.feed(piece) for piece in without_holes(file))
         head = file.read(HEAD)
         file.seek(0)
-        search = Search(secrets.spans, reach=secrets.reach)
         if any(search.feed(piece) for piece in pieces(file)):
             return True
         if encoding_of(head)[0] == "utf-8":
@@ -68,6 +70,8 @@ def holds(secrets: Secrets, path: Path) -> bool:
 
 
 def _rewritten(secrets: Secrets, path: Path, about: os.stat_result) -> bool:
+    if mostly_holes(about):
+        return False
     temp = path.with_name(f".{uuid4().hex}.tmp")
     try:
         with opened(path) as source, temp.open("xb") as target:
