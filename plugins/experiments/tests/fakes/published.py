@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -43,4 +44,4 @@ def names(place: Path) -> list[str]:
 def holding(place: Path, what: bytes) -> list[str]:
     """What below a directory has these bytes in it or in its name."""
     found = [str(path) for path in place.rglob("*") if path.is_file() and what in path.read_bytes()]
-    return found + [str(path) for path in place.rglob("*") if what in str(path.relative_to(place)).encode()]
+    return found + [str(path) for path in place.rglob("*") if what in os.fsencode(path.relative_to(place))]
