@@ -97,6 +97,25 @@ def test_a_shipment_that_fails_is_recorded_and_goes_on_with_agentix_run(lab, cap
     assert "did not complete" not in (lab.path() / "report.md").read_text()
 
 
+@pytest.mark.parametrize("again", ["run", "ship"])
+def test_what_is_shipped_does_not_say_that_shipping_it_has_failed(lab, again: str) -> None:
+    file = write(lab, "  per_experiment: [{uses: ship, with: {using: gate}}]\n")
+    assert lab.run(file) == 1
+    assert "did not complete" in (lab.path() / "report.md").read_text()
+    (lab.root / "open").touch()
+    if again == "run":
+        assert lab.run(file) == 0
+    else:
+        assert ship(lab, file) == 0
+    staging = lab.path() / ".staging"
+    assert not (staging / "report.md").exists()
+    assert json.loads((staging / "manifest.json").read_text())["incomplete"] is None
+    assert "did not complete" not in (lab.path() / "report.md").read_text()
+    # From now on the report is true, and a part of what goes.
+    assert ship(lab, file) == 0
+    assert (staging / "report.md").read_text() == (lab.path() / "report.md").read_text()
+
+
 def test_a_dry_run_tells_what_would_go_where_and_records_nothing(lab, capfd) -> None:
     file = write(lab)
     assert lab.run(file) == 0

@@ -6,22 +6,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agentix.api import Hooks, Scope, StepContext
+from agentix.api import Hooks, Scope
 from agentix.cli.api import ExperimentManifest, ExperimentWriter, StepEnd, log, plural
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.documents import StepSpec
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.publication import Publication
 from agentix.plugins.experiments.engine.published_steps import PublishedSteps, end_of, with_end
+from agentix.plugins.experiments.engine.report_places import report_places
 from agentix.plugins.experiments.engine.units import run_context
 from agentix.plugins.experiments.progress import Board, Display
 from agentix.plugins.experiments.steps import ResolvedStep, StepResult, resolve_step
 from agentix.plugins.experiments.steps.finding import standard
-from agentix.plugins.experiments.steps.templates import fill, variables
 
 REPORT = "report"
-_REPORTS = tuple(f"report.{suffix}" for suffix in ("csv", "html", "json", "md"))
-"""What reports are called of which the file does not say."""
 
 
 def closing_steps(parts: Parts) -> tuple[ResolvedStep, ...]:
@@ -53,13 +51,12 @@ def open_publication(parts: Parts, path: Path, *, hooks: Hooks) -> Publication:
         PluginBroken: A plugin cannot say that.
     """
     experiment = parts.submission.experiment.name
-    ctx = StepContext(scope=Scope.PER_EXPERIMENT, run_id=path.name, run_dir=path, work_dir=path, experiment=experiment)
-    given = [step.given.get("dest") for step in closing_steps(parts) if step.reports]
-    names = {fill(dest, variables(ctx)) for dest in given if isinstance(dest, str)}
+    steps = [step for step in closing_steps(parts) if step.reports]
+    places = [report_places(step, run_dir=path, experiment=experiment) for step in steps]
     return Publication(
         parts,
         run_dir=path,
-        reports={*_REPORTS, *(name for name in names if name and "/" not in name)},
+        reports=frozenset().union(*places),
         patterns={} if parts.pipeline.redact is None else hooks.redaction_patterns(),
     )
 

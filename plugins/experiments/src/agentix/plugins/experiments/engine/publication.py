@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -136,9 +136,20 @@ class Publication:
         return None
 
     async def assemble(
-        self, manifest: ExperimentManifest, restage: Restage, *, say: Callable[[str], None]
+        self,
+        manifest: ExperimentManifest,
+        restage: Restage,
+        *,
+        say: Callable[[str], None],
+        stale: Collection[str] = (),
     ) -> Assembled:
         """Put the whole tree together.
+
+        Args:
+            manifest: What is published of it.
+            restage: Redacts a trial anew.
+            say: Tells the user.
+            stale: Reports that are not true any more.
 
         Raises:
             OSError: The disk did not take it.
@@ -154,7 +165,7 @@ class Publication:
             restage=restage,
             keys=self.keys,
             failed=self.failed,
-            reports=self._reports,
+            reports=self._reports - frozenset(stale),
             width=self._parts.submission.experiment.pipeline.concurrency,
             say=say,
         )

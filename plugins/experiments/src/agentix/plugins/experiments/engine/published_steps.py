@@ -11,6 +11,7 @@ from agentix.cli.api import ExperimentManifest, Layout, StepEnd
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.publication import Publication
+from agentix.plugins.experiments.engine.report_places import report_places
 from agentix.plugins.experiments.engine.trial_steps import TrialSteps, cases_of
 from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.publishing import Assembled, Shipment, Withheld, nearest
@@ -213,10 +214,31 @@ class PublishedSteps:
 
         self._board.doing = f"{doing} (staging)".lstrip()
         try:
-            self.assembled = await publication.assemble(manifest, restage, say=self._say)
+            self.assembled = await publication.assemble(
+                self._as_it_is(manifest), restage, say=self._say, stale=self._stale(manifest)
+            )
         finally:
             self._board.doing = doing
         return self.assembled
+
+    def _is_whole(self, manifest: ExperimentManifest) -> bool:
+        return manifest.planned <= len(self._board.recorded)
+
+    def _as_it_is(self, manifest: ExperimentManifest) -> ExperimentManifest:
+        """What is published of a manifest: a shipment that failed before is no part of what the next one ships."""
+        return manifest.model_copy(update={"incomplete": None}) if self._is_whole(manifest) else manifest
+
+    def _stale(self, manifest: ExperimentManifest) -> frozenset[str]:
+        """Reports that say of a run with all its results that it did not complete; its end writes them again."""
+        if not self._is_whole(manifest):
+            return frozenset()
+        done = {(end.step, end.fingerprint) for end in manifest.ended if end.ok or end.warned}
+        true, stale = set[str](), set[str]()
+        for step in self._steps:
+            if step.reports:
+                places = report_places(step, run_dir=self._run.layout.root, experiment=self._board.experiment)
+                (true if _name(step) in done else stale).update(places)
+        return frozenset(stale - true)
 
 
 def _name(step: ResolvedStep) -> tuple[str, str]:
