@@ -234,3 +234,30 @@ def test_a_trial_that_is_published_is_seen_in_each_step_like_in_any_other(lab, m
     assert lab.run(write(lab, pipeline)) == 0
     for step in ("redact×", "archive×", "ship×"):
         assert any(step in line for line in seen), seen
+
+
+def test_a_trial_that_could_not_be_shipped_is_shipped_on_resume(lab, capfd) -> None:
+    commands = "up: {script: 'echo $TRIAL_ID >> @/asked; case $TRIAL_ID in a-*) test -e @/open || exit 3;; esac'}\n"
+    text = """
+  per_trial: [{uses: auto}, {uses: archive}, {uses: ship, with: {using: up}}]
+  per_experiment: [{uses: ship, name: all, with: {using: take, dest: x}}]
+"""
+    file = write(lab, text, commands=commands)
+    assert lab.run(file) == 1
+    assert [f.message for f in lab.records()["a-someone-1"].step_failures] == ["exit status 3"]
+    assert lab.run(file, dry_run=True, quiet=False) == 0
+    said = capfd.readouterr().out
+    assert "a-someone-1: not run: it has ended, and only its steps are left" in said
+    assert "b-someone-1: not run: it has a result" in said
+    (lab.root / "open").touch()
+    assert lab.run(file) == 0
+    record = lab.records()["a-someone-1"]
+    assert record.step_failures == () and record.reward == 1.0
+    assert (lab.root / "asked").read_text().split().count("b-someone-1") == 1
+    assert len((lab.path() / "results.jsonl").read_text().splitlines()) == 2
+    assert [r.step_failures for r in load_run(lab.root / "sent/x/run")] == [(), ()]
+    # The trial itself did not run again, and what is finished stays as it is.
+    assert sorted(lab.ran) == ["a-someone-1", "b-someone-1"]
+    before = lab.bytes()
+    assert lab.run(file) == 0
+    assert lab.bytes() == before

@@ -13,7 +13,7 @@ from agentix.records.experiment import ExperimentManifest
 from agentix.records.open_run import OpenRun
 from agentix.records.record import Record, utc_now
 from agentix.records.repair import repair_results, writing
-from agentix.records.state import ResumePlan
+from agentix.records.state import ResumePlan, recovered
 from agentix.records.trial_files import trial_files
 
 
@@ -36,6 +36,7 @@ class ExperimentWriter(OpenRun):
     def __init__(self, path: Path, *, seen: Callable[[Record], None] | None = None) -> None:
         super().__init__(path)
         self._manifest: ExperimentManifest | None = None
+        self._reopened: dict[str, Record] = {}
         with self._opening(seen=seen):
             self.notices += [line for line in self.state.notices if "had no line" not in line]
             self.earlier = self._earlier()
@@ -56,7 +57,18 @@ class ExperimentWriter(OpenRun):
     @property
     def ended_trials(self) -> Mapping[str, Record]:
         """Trials that ended in an earlier session and have no line yet: only their steps are left to do."""
-        return self.state.recoverable
+        return {**self.state.recoverable, **self._reopened}
+
+    def reopen(self, names: Iterable[str]) -> None:
+        """Have the steps of trials done again that have a line; `begin` takes it back, and what they left stays.
+
+        Args:
+            names: Trials that have a line.
+
+        Raises:
+            RecordsDamaged: What one left cannot be read.
+        """
+        self._reopened |= {name: recovered(self.layout, name) for name in names}
 
     def check(self, manifest: ExperimentManifest, *, force: bool = False) -> list[str]:
         """What differs from the configuration that the run was started with.
@@ -106,7 +118,7 @@ class ExperimentWriter(OpenRun):
             half.unlink(missing_ok=True)
         # The manifest is first: results without one could not be resumed.
         self.update(new)
-        repair_results(self.state, without=frozenset(plan.retried))
+        repair_results(self.state, without=frozenset(plan.retried) | self._reopened.keys())
         self._set_aside(plan)
         self._open_results()
 

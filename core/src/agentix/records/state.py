@@ -65,7 +65,7 @@ class RunState:
         if scan.torn and torn_id is None and len(unlisted) == 1:
             torn_id = unlisted[0]
         ended = [name for name in unlisted if name != torn_id]
-        recoverable = {name: _recovered(layout, name) for name in ended}
+        recoverable = {name: recovered(layout, name) for name in ended}
         return cls(
             layout=layout,
             manifest=manifest,
@@ -141,7 +141,12 @@ def parse_retry(words: Iterable[str], *, where: str = "--retry") -> frozenset[Fa
     return frozenset(codes)
 
 
-def _recovered(layout: Layout, name: str) -> Record:
+def recovered(layout: Layout, name: str) -> Record:
+    """What a trial that ended has left of its record, without its steps.
+
+    Raises:
+        RecordsDamaged: It cannot be read, or is of another trial.
+    """
     path = layout.trial(name) / TRIAL_FILE
     record = read_trial_file(path).record
     if record.trial_id != name:

@@ -17,6 +17,7 @@ from agentix.plugins.experiments.engine.publication import Publication
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.engine.trial_steps import TrialSteps
 from agentix.plugins.experiments.engine.trials import Ended, Trials
+from agentix.plugins.experiments.engine.unshipped import unshipped
 from agentix.plugins.experiments.engine.work import Executor
 from agentix.plugins.experiments.gate import GateResult, run_gate
 from agentix.plugins.experiments.plan import Plan, PlannedTrial, make_plan, select_cases
@@ -179,6 +180,8 @@ class Flow:
         light = (Trial(trial_id=t.trial_id, instance=t.case.instance, index=t.index) for t in plan.trials)
         resume = self._writer.plan(light, retry=self._request.retry)
         again = frozenset(resume.retried)
+        left = unshipped(self._parts.pipeline.per_trial, self._board.failed_steps)
+        self._writer.reopen(name for name in left if name in planned and name not in again)
         ended = tuple(
             Ended(planned[name], record)
             for name, record in self._writer.ended_trials.items()
@@ -224,8 +227,9 @@ class Flow:
 
     def _fill_board(self, plan: Plan, resume: ResumePlan) -> None:
         board = self._board
-        if resume.retried:
-            self._recount(frozenset(resume.retried))
+        again = {*resume.retried, *(self._writer.ended_trials.keys() & board.recorded)}
+        if again:
+            self._recount(frozenset(again))
         # What an earlier, larger plan has measured is part of the run too.
         wanted = {trial.trial_id for trial in plan.trials}
         board.planned = len(plan.trials) + sum(name not in wanted for name in self._writer.state.done)

@@ -12,7 +12,9 @@ from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.request import RunRequest
+from agentix.plugins.experiments.engine.unshipped import unshipped
 from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
+from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.steps import ResolvedStep
 from agentix.plugins.experiments.steps.transport_step import without_logins
 
@@ -39,7 +41,8 @@ async def preview(request: RunRequest, parts: Parts, path: Path) -> int:
 def _show(
     request: RunRequest, parts: Parts, plan: Plan, manifest: ExperimentManifest, path: Path, output: Output
 ) -> None:
-    state = RunState.read(path) if path.exists() else None
+    board = Board(path.name, parts.submission.experiment.name)
+    state = RunState.read(path, seen=board.count) if path.exists() else None
     for notice in () if state is None else state.notices:
         output.line(f"note: {notice}")
     earlier = None if state is None else state.manifest
@@ -58,6 +61,7 @@ def _show(
     if state is not None:
         done = state.done
         ended = {name: record.failure_code for name, record in state.recoverable.items()}
+        ended |= {name: done[name] for name in unshipped(parts.pipeline.per_trial, board.failed_steps)}
     to_run = 0
     lines = []
     for trial in plan.trials:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentix.api import Record
-from agentix.cli.api import Summary, utc_now
+from agentix.cli.api import StepFailure, Summary, utc_now
 
 _LISTED = 50
 
@@ -61,6 +61,8 @@ class Board:
     dropped: int = 0
     recorded: set[str] = field(default_factory=set)
     """Trials that have a line."""
+    failed_steps: dict[str, tuple[StepFailure, ...]] = field(default_factory=dict)
+    """Steps that failed after trials which have a line, where there are any."""
     unreleased: list[str] = field(default_factory=list)
     """Ids of sandboxes that may still exist."""
     started: float = field(default_factory=time.monotonic)
@@ -83,7 +85,7 @@ class Board:
     def forget(self) -> None:
         """Count from the start again."""
         self.summary, self.cases, self.dropped = Summary(), {}, 0
-        self.recorded, self.unreleased = set(), []
+        self.recorded, self.failed_steps, self.unreleased = set(), {}, []
 
     def begin(self, trial_id: str, case: str, step: str) -> None:
         """A trial is being run."""
@@ -110,6 +112,8 @@ class Board:
         """A trial has its line."""
         self.leave(record.trial_id)
         self.recorded.add(record.trial_id)
+        if record.step_failures and not record.dropped:
+            self.failed_steps[record.trial_id] = record.step_failures
         self.unreleased += record.unreleased
         self.summary.add(record)
         case = self.cases.setdefault(record.case, CaseCount())
