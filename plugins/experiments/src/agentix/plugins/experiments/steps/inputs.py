@@ -89,7 +89,7 @@ def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: S
             message = f"has to be {KINDS[item['type']]}, not {_said(item['input'])}"
             yield StepProblem(path=path, message=message)
         elif item["type"] in ("literal_error", "enum") and not isinstance(item["input"], dict | list):
-            words = item["ctx"]["expected"].replace("'", "")
+            words = str(item.get("ctx", {}).get("expected")).replace("'", "")
             near = nearest(str(item["input"]), words.replace(" or ", ", ").split(", "))
             yield StepProblem(path=path, message=f"has to be {words}, not {_said(item['input'])}", near=near)
         else:
