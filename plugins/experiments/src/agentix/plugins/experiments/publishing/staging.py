@@ -14,7 +14,8 @@ from typing import Self
 
 from agentix.api import Secrets
 from agentix.cli.api import TRIAL_FILE
-from agentix.plugins.experiments.publishing.ledger import Ledger, Staged, digest, is_of_step, of_step, of_trial
+from agentix.plugins.experiments.publishing.known import Known
+from agentix.plugins.experiments.publishing.ledger import Ledger, Staged, is_of_step, of_step, of_trial
 from agentix.plugins.experiments.publishing.places import TRIALS, NotPublished, check_publish, trial_place
 from agentix.plugins.experiments.publishing.trees import clear, is_linked, link, put, remove, stamp_of
 
@@ -41,12 +42,9 @@ class Staging:
         self.room = run_dir / BESIDE
         """For what is not whole yet, or is no more."""
         self.ledger = Ledger(self.room / "ledger.jsonl")
-        self._secrets = secrets
+        self._known = Known(secrets, self.ledger)
         self._owners = None if steps is None else frozenset(map(of_step, steps))
         self._lock = threading.Lock()
-        self._digests: dict[str, str] = {}
-        self._current: tuple[frozenset[str], int] = (frozenset(), -1)
-        self._covering: dict[int, bool] = {}
         self._made_of = (-1, "")
 
     def __enter__(self) -> Self:
@@ -95,10 +93,10 @@ class Staging:
         source = publish[trial_place(trial_id)]
         if not source.is_dir():
             raise NotPublished(f"{source}: is no directory")
-        mark, made_of = self._mark(), self._source(trial_id)
+        mark, made_of = self._known.mark(), self._source(trial_id)
         if base is not None:
             counts = Counter(counts) + Counter(dict(base.counts))
-            mark = self._with_all_of(base.mark)
+            mark = self._known.with_all_of(base.mark)
         tree = stamp_of(source)
         put(source, self.trial(trial_id), trash=self.room)
         _remove_empty_above(source, until=work_dir)
@@ -117,7 +115,7 @@ class Staging:
         """
         staged = self.ledger.trials.get(trial_id)
         before = self.ledger.before.get(trial_id) if staged is None else (staged.source, staged.mark)
-        if before is None or before[0] != self._source(trial_id) or self._still_knows(before[1]):
+        if before is None or before[0] != self._source(trial_id) or self._known.has_all_of(before[1]):
             return None
         place = self.trial(trial_id)
         with suppress(OSError, NotPublished):
@@ -131,7 +129,7 @@ class Staging:
     def knew_more(self, trial_id: str) -> bool:
         """Whether secrets were known when a trial was redacted that are not known now."""
         staged = self.ledger.trials.get(trial_id)
-        return staged is not None and not self._still_knows(staged.mark)
+        return staged is not None and not self._known.has_all_of(staged.mark)
 
     def accept(
         self, publish: Mapping[str, Path], *, work_dir: Path, trial_id: str | None = None, step: str | None = None
@@ -156,7 +154,7 @@ class Staging:
             for place in publish:
                 self._check_free(place, owner)
             self.ledger.begin(publish, owner)
-        mark, made_of = self._mark(), "" if trial_id is not None else self.made_of()
+        mark, made_of = self._known.mark(), "" if trial_id is not None else self.made_of()
         for place, source in publish.items():
             put(source, self.run_dir / place, trash=self.room)
             _remove_empty_above(source, until=work_dir)
@@ -249,7 +247,7 @@ class Staging:
     def is_fresh(self, trial_id: str, *, by: str) -> bool:
         """Whether the redacted files of a trial are what the trial, the step and what is known of secrets make them."""
         staged = self.ledger.trials.get(trial_id)
-        if staged is None or staged.by != by or not self._covers(staged.mark):
+        if staged is None or staged.by != by or not self._known.covers(staged.mark):
             return False
         try:
             return staged.source == self._source(trial_id) and staged.tree == stamp_of(self.trial(trial_id))
@@ -259,7 +257,7 @@ class Staging:
     def is_whole(self, place: str) -> bool:
         """Whether something published is as it was then, of the trials that there are, and with no new secrets."""
         placed = self.ledger.places.get(place)
-        if placed is None or not placed.tree or not self._covers(placed.mark):
+        if placed is None or not placed.tree or not self._known.covers(placed.mark):
             return False
         if placed.made_of and placed.made_of != self.made_of():
             return False
@@ -279,32 +277,6 @@ class Staging:
     def _source(self, trial_id: str) -> tuple[int, ...]:
         about = os.lstat(self.run_dir / trial_place(trial_id) / TRIAL_FILE)
         return about.st_size, about.st_mtime_ns, about.st_ino
-
-    def _mark(self) -> int:
-        values = self._secrets.values
-        if self._current[1] < 0 or self._current[0] != values:
-            with self._lock:
-                for value in values - self._digests.keys():
-                    self._digests[value] = digest(value, salt=self.ledger.salt)
-                known = frozenset(self._digests[value] for value in values)
-                self._current = (values, self.ledger.mark(known))
-                self._covering = {number: known <= mark for number, mark in enumerate(self.ledger.marks)}
-        return self._current[1]
-
-    def _still_knows(self, mark: int) -> bool:
-        """Whether every secret is known now that was known then."""
-        return self.ledger.marks[mark] <= self.ledger.marks[self._mark()]
-
-    def _with_all_of(self, mark: int) -> int:
-        """What is known now and was known then."""
-        now = self.ledger.marks[self._mark()]
-        both = self.ledger.mark(self.ledger.marks[mark] | now)
-        self._covering[both] = True
-        return both
-
-    def _covers(self, mark: int) -> bool:
-        self._mark()
-        return self._covering.get(mark, False)
 
 
 def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
