@@ -117,7 +117,8 @@ def test_a_trial_keeps_its_name_and_its_failure_where_a_secret_is_the_same_word(
     monkeypatch.setenv("LAB_PASSWORD", "HOST_ERROR")
     lab.script(every=[{"code": "HOST_ERROR", "message": "someone-1 said no"}])
     lab.run(write(lab, "  per_experiment: [{uses: dataset}]\n"))
-    assert [(r.trial_id, r.failure_code, r.failure_message) for r in lab.records().values()] == [
+    # They may end in any order.
+    assert sorted((r.trial_id, r.failure_code, r.failure_message) for r in lab.records().values()) == [
         (name, "HOST_ERROR", "*** said no") for name in ("a-someone-1", "b-someone-1")
     ]
     assert sorted(p.name for p in (lab.path() / "trials").iterdir()) == ["a-someone-1", "b-someone-1"]
