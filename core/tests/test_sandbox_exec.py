@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -302,6 +303,16 @@ async def test_a_command_inherits_no_descriptor_and_no_ignored_signal(sandbox: S
     descriptors, masks = inspected(await sandbox.exec(INSPECT, pty=pty))
     assert descriptors == {"0", "1", "2", "3"}
     assert masks["SigBlk:"] == 0
+    assert masks["SigIgn:"] & ~OF_THE_C_LIBRARY == 0
+
+
+async def test_what_whoever_started_the_run_ignores_a_command_does_not(sandbox: Sandbox) -> None:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGQUIT)}
+    try:
+        _, masks = inspected(await sandbox.exec(INSPECT))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert masks["SigIgn:"] & ~OF_THE_C_LIBRARY == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agentix.api import unpack_tar
 
 KEY = "sk-ant-canary-0123456789abcdef"
 
@@ -95,7 +98,8 @@ def test_what_may_be_published_arrives_once_and_without_the_key(place: Any) -> N
     assert git("rev-list", "--count", "main", cwd=root / "bare.git") == "2"
     shutil.rmtree(root / "unpacked", ignore_errors=True)
     for path in (root / "box").rglob("*.tar.gz"):
-        shutil.unpack_archive(path, root / "unpacked" / path.stem, filter="data")
+        with gzip.open(path) as file:
+            unpack_tar(file, root / "unpacked" / path.stem, max_bytes=1 << 30, max_entries=1000)
     sent = [path for place in ("box", "unpacked") for path in (root / place).rglob("*") if path.is_file()]
     assert len(list((root / "unpacked").rglob("agent.log"))) == 4
     assert not [path for path in sent if KEY.encode() in path.read_bytes()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -12,8 +12,11 @@ from agentix.errors import ConfigError
 from agentix.redaction.known import Span
 
 LONGEST = 4096
-"""Characters of a text that a pattern has to be done with in `SLOW_S`."""
-SLOW_S = 0.012
+"""Characters of the texts that a pattern is tried on."""
+LONG_S = 0.012
+"""Seconds after which it is looked at whether the time grows faster than the text."""
+NOTICED_S = 0.001
+"""Seconds below which it does not matter."""
 FLAGS = re.MULTILINE
 
 
@@ -89,16 +92,28 @@ def checked_kind(kind: object, *, where: str) -> str:
 
 
 def _slow(compiled: re.Pattern[str], prefix: str, body: str) -> bool:
-    times = 8
-    while times * len(body) <= LONGEST:
-        for end in ("", "\0", "\n!"):
-            text = prefix + body * times + end
-            # Time may have been another process's: only what is slow twice is.
-            if _seconds(compiled, text) > SLOW_S and _seconds(compiled, text) > SLOW_S:
-                return True
+    """Whether time grows faster than the text does; how fast this machine is makes no difference."""
+    for end in ("", "\0", "\n!"):
+
+        def seconds(times: int, end: str = end) -> float:
+            return _seconds(compiled, prefix + body * times + end)
+
+        times, most = 8, LONGEST // len(body)
         # Small steps: where each character doubles the time, this stops in time.
-        times += max(1, times // 8)
+        while times < most:
+            if seconds(times) > LONG_S and _grows(seconds, times, by=2, than=3):
+                return True
+            times += max(1, times // 8)
+        if most >= 8 and _grows(seconds, most, by=4, than=8):
+            return True
     return False
+
+
+def _grows(seconds: Callable[[int], float], times: int, *, by: int, than: int) -> bool:
+    """Whether a text that is `by` times as long takes more than `than` times as long."""
+    # The least is what no other process has had a part in.
+    whole = min(seconds(times) for _ in range(2))
+    return whole > NOTICED_S and whole > than * min(seconds(times // by) for _ in range(3))
 
 
 def _seconds(compiled: re.Pattern[str], text: str) -> float:

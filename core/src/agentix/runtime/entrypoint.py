@@ -5,7 +5,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import os
 
-from agentix.runtime import users
+from agentix.runtime import spawning, users
 from agentix.runtime.execution import environment
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def start(argv: Sequence[str], cwd: str, settings: dict[str, Any]) -> int:
         return pid
     try:
         _signal.set_wakeup_fd(-1)
-        for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGCHLD, _signal.SIGTERM):
+        for number in spawning.DEFAULTED:
             _signal.signal(number, _signal.SIG_DFL)
         os.setsid()
         os.dup2(2, 1)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-DEFAULTED = (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGCHLD)
-"""Signals that Python or the server ignores; a command shall not."""
+DEFAULTED = tuple(number for number in range(1, 32) if number not in (_signal.SIGKILL, _signal.SIGSTOP))
+"""Signals that Python, the server or who started it (`nohup`, say) may ignore; a command shall not."""
 
 _KIND, _DEVICE = 0o170000, 0o020000
 _BUSY_RETRIES, _BUSY_S = 20, 0.005

@@ -6,6 +6,7 @@ import tarfile
 import zipfile
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -50,6 +51,10 @@ async def archived(context, trial_dir: Path, **inputs) -> Path:
     return path
 
 
+# Python 3.11.2 does not know it yet.
+SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+
+
 def unpacked(archive: Path, target: Path) -> Path:
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as zipped:
@@ -58,10 +63,10 @@ def unpacked(archive: Path, target: Path) -> Path:
     elif archive.suffix == ".zst":
         decompress = zstandard.ZstdDecompressor().stream_reader
         with archive.open("rb") as file, decompress(file) as data, tarfile.open(fileobj=data, mode="r|") as tar:
-            tar.extractall(target, filter="data")
+            tar.extractall(target, **SAFELY)
     else:
         with tarfile.open(archive) as tar:
-            tar.extractall(target, filter="data")
+            tar.extractall(target, **SAFELY)
     return target
 
 
