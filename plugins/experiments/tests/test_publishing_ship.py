@@ -68,6 +68,15 @@ def test_a_finished_run_is_shipped_again_and_its_reports_are_written_again(lab, 
     assert lab.bytes() == before
 
 
+def test_a_shipment_of_which_the_file_says_that_it_may_fail_is_a_warning(lab, capfd) -> None:
+    file = write(lab, "  per_experiment: [{uses: ship, with: {using: gate}, on_failure: warn}]\n")
+    assert lab.run(file) == 0
+    capfd.readouterr()
+    assert ship(lab, file) == 0
+    said = capfd.readouterr().out
+    assert "\nwarning: ship: exit status 3: the bucket is gone" in said and "step failed" not in said
+
+
 def test_a_run_that_published_nothing_can_be_shipped_later(lab) -> None:
     assert lab.run(lab.file("matrix: {agents: [someone]}\n", "plain.yaml")) == 0
     assert not (lab.path() / ".staging").exists() and not (lab.path() / ".publishing").exists()

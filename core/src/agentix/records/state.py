@@ -18,6 +18,13 @@ from agentix.records.trial_files import TRIAL_FILE, read_trial_file
 INFRA = frozenset({FailureCode.ENV_FAILED, FailureCode.HOST_ERROR, FailureCode.VERIFIER_ERROR})
 """The failures that are not the agent's: such a trial is unmeasured, and no rate counts it."""
 
+_OF_TRIALS = tuple(
+    code
+    for code in FailureCode
+    if code not in (FailureCode.CANCELLED, FailureCode.REDACT_FAILED, FailureCode.STEP_FAILED)
+)
+"""What a recorded trial may have failed with."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
@@ -133,11 +140,11 @@ def parse_retry(words: Iterable[str], *, where: str = "--retry") -> frozenset[Fa
     for word in (part.strip() for given in words for part in given.split(",")):
         if word.lower() == "infra":
             codes |= INFRA
-        elif word.upper() in FailureCode.__members__ and word.upper() != "CANCELLED":
+        elif word.upper() in _OF_TRIALS:
             codes.add(FailureCode[word.upper()])
         else:
-            known = ", ".join(code for code in FailureCode if code is not FailureCode.CANCELLED)
-            raise UsageError(f"{where}: {word!r} is no failure code", hint=f"Give infra or any of {known}.")
+            known = ", ".join(_OF_TRIALS)
+            raise UsageError(f"{where}: {word!r} is no failure code of a trial", hint=f"Give infra or any of {known}.")
     return frozenset(codes)
 
 

@@ -146,7 +146,8 @@ def _ship(request: ShipRequest, parts: Parts, signals: SignalLatch) -> int:
         Output.stdout().write(json.dumps(data, indent=2, allow_nan=False) + "\n")
         return code
     for end in () if request.dry_run else ends:
-        output.line(f"{end.step}: {end.message}" if end.ok else f"step failed: {end.step}: {end.message}")
+        how = "" if end.ok else "warning: " if end.warned else "step failed: "
+        output.line(f"{how}{end.step}: {end.message}")
     if outcome.signal is not None:
         output.line(f"interrupted by {Signals(outcome.signal).name}; do it again with: {request.again}")
     elif outcome.stopped and code:
