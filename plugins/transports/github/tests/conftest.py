@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shipping_contexts import contexts
 
-from agentix.api import Scope, StepContext
+from agentix.api import StepContext
 
 _PRIVATE = {"GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_SSH", "GIT_SSH_COMMAND", "GH_TOKEN", "GITHUB_TOKEN"}
 
@@ -72,23 +73,7 @@ def checkout(bare: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Callable[..., StepContext]:
-    """Makes contexts; what is said goes into the list that is given."""
-
-    def make(said: list[str] | None = None, **given: Any) -> StepContext:
-        work, run = tmp_path / "work", tmp_path / "run"
-        work.mkdir(exist_ok=True)
-        run.mkdir(exist_ok=True)
-        values: dict[str, Any] = {
-            "scope": Scope.PER_EXPERIMENT,
-            "run_id": "r1",
-            "run_dir": run,
-            "work_dir": work,
-            "experiment": "nightly",
-            "say": (said if said is not None else []).append,
-        }
-        return StepContext(**(values | given))
-
-    return make
+    return contexts(tmp_path)
 
 
 @pytest.fixture
