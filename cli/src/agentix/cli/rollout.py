@@ -18,13 +18,12 @@ from agentix.cli.options import (
     SummaryOnly,
     TrialsAtATime,
 )
+from agentix.cli.terms import WORDS
 from agentix.cli.version import version_option
-from agentix.stats import TERMS
 
 if TYPE_CHECKING:
     from agentix.models import Limits, Phase, TimeoutRule
 
-WORDS = "Words:\n\n" + "\n\n".join(f"{word}: {meaning}." for word, meaning in TERMS.items())
 EPILOG = f"{exit_codes.EPILOG}\n\n{WORDS}"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agentix.cli.runlog import log, logging_to
     from agentix.cli.signals import SignalLatch
     from agentix.cli.table import table
+    from agentix.cli.terms import WORDS
     from agentix.cli.values import finite, parse_pairs
     from agentix.cli.wording import codes, listed, number, plural, reason, result, seconds, short, so_far, totals
     from agentix.records import (
@@ -58,17 +59,17 @@ if TYPE_CHECKING:
     from agentix.runner import RUN_LABEL, TRIAL_LABEL
     from agentix.runner.breaker import Breaker
     from agentix.runner.earlier import find_earlier
-    from agentix.stats import TERMS, Summary
+    from agentix.stats import Summary
 
 __all__ = [
     "EARLIER_DIR",
     "INFRA",
     "PATCH_FILE",
     "RUN_LABEL",
-    "TERMS",
     "TRAJECTORY_FILE",
     "TRIAL_FILE",
     "TRIAL_LABEL",
+    "WORDS",
     "AgentRow",
     "Breaker",
     "CaseUse",

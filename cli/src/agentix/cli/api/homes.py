@@ -44,6 +44,7 @@ HOMES = {
     ),
     "agentix.cli.signals": ("SignalLatch",),
     "agentix.cli.table": ("table",),
+    "agentix.cli.terms": ("WORDS",),
     "agentix.cli.values": (
         "finite",
         "parse_pairs",
@@ -97,8 +98,5 @@ HOMES = {
     ),
     "agentix.runner.breaker": ("Breaker",),
     "agentix.runner.earlier": ("find_earlier",),
-    "agentix.stats": (
-        "TERMS",
-        "Summary",
-    ),
+    "agentix.stats": ("Summary",),
 }

@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from agentix.cli.api import TERMS, exit_codes
-
-_WORDS = "\n\n".join(("Words:", *(f"{word}: {meaning}." for word, meaning in TERMS.items())))
+from agentix.cli.api import WORDS, exit_codes
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(epilog=f"{exit_codes.EPILOG}\n\n{_WORDS}")
+@app.command(epilog=f"{exit_codes.EPILOG}\n\n{WORDS}")
 def run(
     file: Annotated[Path, typer.Argument(help="The experiment file.", metavar="FILE")],
     run_id: Annotated[

@@ -17,3 +17,6 @@ TERMS: dict[str, str] = {
     "resolved rate": "resolved / denominator, with the same second value",
     "coverage": "measured / planned",
 }
+
+WORDS = "\n\n".join(("Words:", *(f"{word}: {meaning}." for word, meaning in TERMS.items())))
+"""The same as a text."""
