@@ -11,7 +11,6 @@ import pluggy
 
 from agentix.errors import ConfigError, PluginBroken, PluginError, PluginNotFound
 from agentix.hooks import specs
-from agentix.redaction.extra_patterns import checked_kind, checked_pattern
 from agentix.registry import import_plugin, plugins
 from agentix.registry.importing import blamed, said
 
@@ -114,6 +113,9 @@ class Hooks:
             PluginBroken: A plugin fails, or what it gives cannot be used, or there is one that could not be loaded and
                 may have had something to say. Nothing may be published then.
         """
+        # Whoever never publishes need not load what looks for secrets.
+        from agentix.redaction.extra_patterns import checked_kind, checked_pattern
+
         if self._left_out:
             raise PluginBroken(
                 f"what has to be taken out of what is published is not known: {self._left_out[0]}",

@@ -8,11 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agentix.redaction import Secrets
-
 if TYPE_CHECKING:
     from agentix.interfaces.trial_work import TrialWork
     from agentix.models import Case, Rollout
+    from agentix.redaction import Secrets
 
 
 class Scope(StrEnum):
@@ -40,6 +39,13 @@ def _silent(message: str) -> None:
     pass
 
 
+def _no_secrets() -> Secrets:
+    # Whoever never publishes need not load what looks for secrets.
+    from agentix.redaction import Secrets
+
+    return Secrets()
+
+
 def _none() -> Iterable[Mapping[str, Any]]:
     return ()
 
@@ -64,7 +70,7 @@ class StepContext:
     """What the trial left, per trial, to be read only."""
     path: Path | None = None
     """What is to be shipped, for a step that ships; it stands below `run_dir`, and is to be read only."""
-    secrets: Secrets = field(default_factory=Secrets)
+    secrets: Secrets = field(default_factory=_no_secrets)
     """The values that nothing published may hold."""
     patterns: Mapping[str, str] = field(default_factory=dict)
     """What else plugins want taken out, for a step that redacts: regular expressions by the kind that they count as."""
