@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agentix.models import slug
+
 if TYPE_CHECKING:
     from agentix.interfaces.trial_work import TrialWork
     from agentix.models import Case, Rollout
@@ -84,3 +86,13 @@ class StepContext:
     """Why the run did not complete, per experiment on the way out; `None` for one that did."""
     say: Callable[[str], None] = _silent
     """Tells the user one line."""
+
+    @property
+    def key(self) -> str:
+        """A name for the unit that no other unit has: `EXPERIMENT/RUN`, and then the case or the trial."""
+        parts = [slug(self.experiment) if self.experiment else "", self.run_id]
+        if self.scope is Scope.PER_CASE and self.case is not None:
+            parts.append(slug(self.case.name))
+        if self.scope is Scope.PER_TRIAL:
+            parts.append(str(self.subject.get("trial_id", "")))
+        return "/".join(filter(None, parts))

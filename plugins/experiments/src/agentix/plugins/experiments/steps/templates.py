@@ -23,21 +23,17 @@ def variables(ctx: StepContext) -> dict[str, str]:
     """The values of the variables that there are for a unit.
 
     `LocalPath` is what there is to act on: what is to be shipped, else the case's directory, the trial's, or the run's.
-    `Key` is a name for it that no other unit has: `EXPERIMENT/RUN`, and then the case or the trial.
     """
     found = {"Experiment": ctx.experiment, "RunID": ctx.run_id}
-    key = [slug(ctx.experiment) if ctx.experiment else "", ctx.run_id]
     path = ctx.run_dir
     if ctx.scope is not Scope.PER_EXPERIMENT and ctx.case is not None:
         found["Case"] = ctx.case.name
     if ctx.scope is Scope.PER_CASE and ctx.case is not None:
-        key.append(slug(ctx.case.name))
         path = ctx.case.directory or ctx.work_dir
     if ctx.scope is Scope.PER_TRIAL:
         found["TrialID"] = str(ctx.subject.get("trial_id", ""))
-        key.append(found["TrialID"])
         path = ctx.trial_dir or ctx.work_dir
-    return found | {"LocalPath": str(ctx.path or path), "Key": "/".join(filter(None, key))}
+    return found | {"LocalPath": str(ctx.path or path), "Key": ctx.key}
 
 
 def fill(value: Any, values: Mapping[str, str]) -> Any:

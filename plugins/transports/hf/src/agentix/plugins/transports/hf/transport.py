@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from agentix.api import Receipt, Scope, ShipRefused, StepContext, slug
+from agentix.api import Receipt, Scope, ShipRefused, StepContext
 from agentix.plugins.transports.hf.answers import Answer
 from agentix.plugins.transports.hf.command import HOST_ENV, Hub
 from agentix.plugins.transports.hf.inputs import HfInputs
@@ -90,8 +90,7 @@ async def _state(hub: Hub, patience: Patience) -> str:
 def _folder(source: Path, ctx: StepContext) -> str:
     if ctx.scope is Scope.PER_EXPERIMENT:
         return ""
-    trial = str(ctx.subject.get("trial_id", "")) if source.is_dir() else ""
-    return "/".join(filter(None, (slug(ctx.experiment) if ctx.experiment else "", ctx.run_id, trial)))
+    return ctx.key if source.is_dir() else ctx.key.rpartition("/")[0]
 
 
 def _message(ctx: StepContext) -> str:

@@ -23,7 +23,6 @@ from agentix.api import (
     ShipRefused,
     StepContext,
     run_tool,
-    slug,
 )
 from agentix.plugins.transports.rclone import environment
 from agentix.plugins.transports.rclone.comparison import Comparison
@@ -63,7 +62,7 @@ class Rclone:
             ShipError: It has not arrived, or not whole.
         """
         size = await anyio.to_thread.run_sync(measure, source)
-        target = inputs.target(_key(ctx))
+        target = inputs.target(ctx.key)
         if size.files == 0:
             ctx.say(f"there are no files to send to {target}")
             return Receipt(destination=target, files=0, bytes=0, details={"sent": 0})
@@ -97,13 +96,6 @@ class Rclone:
 def _directory(target: str) -> str:
     """So that rclone does not look first whether there is a file of that name."""
     return target if target.endswith((":", "/")) else target + "/"
-
-
-def _key(ctx: StepContext) -> str:
-    parts = [slug(ctx.experiment) if ctx.experiment else "", ctx.run_id]
-    if ctx.scope is Scope.PER_TRIAL:
-        parts.append(str(ctx.subject.get("trial_id", "")))
-    return "/".join(filter(None, parts))
 
 
 class _Calls:
