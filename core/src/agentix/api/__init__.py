@@ -199,6 +199,7 @@ if TYPE_CHECKING:
         SERVER_ARGS,
     )
     from agentix.sandbox import (
+        PROXY_ENV,
         BaseProvider,
         CommandStream,
         DownloadReport,
@@ -254,6 +255,7 @@ __all__ = [
     "MASK",
     "PAUSE_ARGS",
     "PLUGIN_API",
+    "PROXY_ENV",
     "RUN_NAMES",
     "SERVER_ARGS",
     "Agent",

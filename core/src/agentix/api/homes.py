@@ -180,6 +180,7 @@ HOMES = {
     ),
     "agentix.runtime": ("PAUSE_ARGS", "SERVER_ARGS"),
     "agentix.sandbox": (
+        "PROXY_ENV",
         "BaseProvider",
         "CommandStream",
         "DownloadReport",

@@ -10,12 +10,13 @@ from agentix.sandbox.provider import BaseProvider
 from agentix.sandbox.sandbox import Sandbox, Unreleased
 from agentix.sandbox.service import Service
 from agentix.sandbox.socket_stream import SocketStream
-from agentix.sandbox.tool import run_tool
+from agentix.sandbox.tool import PROXY_ENV, run_tool
 from agentix.sandbox.transfer import DownloadReport
 from agentix.sandbox.tree import Tree, TreeEntry
 from agentix.sandbox.untrusted_tar import unpack_tar
 
 __all__ = [
+    "PROXY_ENV",
     "BaseProvider",
     "CommandStream",
     "DownloadReport",

@@ -14,6 +14,11 @@ from agentix.sandbox.host_process import HostProcessProvider
 
 ALWAYS = ("HOME", "PATH", "LANG", "TERM")
 """What every tool sees of this machine's environment."""
+PROXY_ENV = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+)
+"""The variables by which a tool that reaches the network finds its way there."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from agentix.api import PROXY_ENV
 from agentix.plugins.experiments.cases.fetching import Fetched, FetchFailed, Wanted, last_line, says
 from agentix.plugins.experiments.cases.finding import literal_prefix, shown
 from agentix.plugins.experiments.commands import Command, CommandResult, CommandRunner
@@ -23,7 +24,7 @@ SETTINGS = (
 _SEEN = (
     *("SSH_AUTH_SOCK", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"),
     *("GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CONFIG_HOME"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *PROXY_ENV,
 )
 _HIDDEN = frozenset(
     {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"}

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from agentix.api import PROXY_ENV
 from agentix.plugins.experiments.cases.fetching import Fetched, FetchFailed, Wanted, last_line, says
 from agentix.plugins.experiments.cases.finding import literal_prefix
 from agentix.plugins.experiments.commands import Command, CommandRunner
 
 _SEEN = (
     *("HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "XDG_CACHE_HOME"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *PROXY_ENV,
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
 )
 _VARIABLES = {

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from agentix.api import ExecResult, Secrets, run_tool
+from agentix.api import PROXY_ENV, ExecResult, Secrets, run_tool
 from agentix.plugins.transports.github.address import PROTOCOLS
 from agentix.plugins.transports.github.failures import failure
 
 _TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")
 HOST_ENV = (
-    "ALL_PROXY",
     "GIT_AUTHOR_EMAIL",
     "GIT_AUTHOR_NAME",
     "GIT_COMMITTER_EMAIL",
@@ -28,17 +27,11 @@ HOST_ENV = (
     "GIT_SSH_COMMAND",
     "GIT_SSL_CAINFO",
     "GIT_SSL_CAPATH",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "NO_PROXY",
     "SSH_AUTH_SOCK",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
     "XDG_CONFIG_HOME",
-    "all_proxy",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
+    *PROXY_ENV,
     *_TOKENS,
 )
 _OUTPUT = 1 << 28

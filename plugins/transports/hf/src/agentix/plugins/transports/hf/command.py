@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from agentix.api import ExecResult, Secrets, run_tool
+from agentix.api import PROXY_ENV, ExecResult, Secrets, run_tool
 from agentix.plugins.transports.hf.answers import Answer, Said, understand
 from agentix.plugins.transports.hf.inputs import HfInputs
 
 HOST_ENV = (
     *("HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "XDG_CACHE_HOME"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *PROXY_ENV,
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
 )
 # With Xet, `hf` cuts a folder into many commits, and after a lost answer it sends a commit again without having looked.
