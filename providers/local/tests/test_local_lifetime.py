@@ -163,33 +163,53 @@ async def test_a_start_that_fails_half_way_leaves_nothing_and_its_error_is_seen(
         await provider.create(SandboxConfig(memory_mb=64), await base_runtime())
 
 
-@pytest.mark.usefixtures("leftovers")
-async def test_a_driver_killed_in_the_middle_of_a_start_leaves_what_others_can_find(provider: LocalProvider) -> None:
-    program = DRIVER.replace(
-        "async def main",
-        """
+HALTED = """
+import contextlib, os, select, time
 from agentix.providers.local import starting
 
-def halt(pid, *_):
-    print(pid, flush=True)
-    import time
+def halt(pid):
+    # The kernel closes the files of who is killed before it tells its children.
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if int(name) > 2 and os.readlink(f"/proc/self/fd/{name}").startswith("pipe:"):
+                os.close(int(name))
+    first = select.poll()
+    first.register(os.pidfd_open(pid), select.POLLIN)
+    print(pid, "ended" if first.poll(300) else "waits", flush=True)
     time.sleep(1000)
 
-async def main""",
-    ).replace(
+first_pid = starting._first_pid
+
+def before_it_is_written_down(*arguments):
+    halt(first_pid(*arguments))
+
+def before_it_has_its_uids(pid, *_):
+    halt(pid)
+"""
+
+
+@pytest.mark.parametrize(
+    "step, where", [("_first_pid", "before_it_is_written_down"), ("_admit", "before_it_has_its_uids")]
+)
+@pytest.mark.usefixtures("leftovers")
+async def test_a_driver_killed_in_the_middle_of_a_start_leaves_what_waits_and_others_can_find(
+    provider: LocalProvider, step: str, where: str
+) -> None:
+    program = HALTED + DRIVER.replace(
         "async with provider.session",
-        """
+        f"""
         async with provider.session(config): pass
-        starting._admit = halt
+        starting.{step} = {where}
         async with provider.session""",
     )
     with started(program) as driver:
         assert driver.stdout is not None
-        pid = int(driver.stdout.readline())
+        pid, does = driver.stdout.readline().split()
         driver.kill()
+    assert does == b"waits"
     (orphan,) = await provider.orphans()
     await provider.delete(orphan.id)
-    assert start_time(pid) is None
+    assert start_time(int(pid)) is None
 
 
 @pytest.mark.usefixtures("leftovers")

@@ -76,7 +76,7 @@ def _start(plan: Plan, lease: Lease, leases: Leases, undo: contextlib.ExitStack)
     ours, theirs = socket.socketpair()
     undo.callback(ours.close)
     with _Pipes() as pipes, theirs:
-        block, unblock = pipes.towards()
+        block, unblock = pipes.gate()
         report, info = pipes.backwards()
         files = {place: _memory_file(content, pipes) for place, content in plan.files.items()}
         server = [*plan.server, "--fd", str(theirs.fileno())]
@@ -97,10 +97,10 @@ def _start(plan: Plan, lease: Lease, leases: Leases, undo: contextlib.ExitStack)
         pipes.close_theirs()
         first = _first_pid(report, log)
         undo.callback(stop, process, first=first)
+        lease = leases.update(lease, processes=tuple((pid, start_time(pid) or 0) for pid in (process.pid, first)))
         _admit(first, plan, groups)
         name = _name(first) if plan.connect is not None else None
         os.write(unblock, b"\n")
-        lease = leases.update(lease, processes=tuple((pid, start_time(pid) or 0) for pid in (process.pid, first)))
         network = None
         if plan.connect is not None:
             _wait_for_another_name(first, name)
@@ -208,6 +208,17 @@ class _Pipes:
         read, write = os.pipe()
         self.theirs.append(read)
         self.ours.append(write)
+        return read, write
+
+    def gate(self) -> tuple[int, int]:
+        """A pipe whose reader waits for what we write and for nothing else: our death does not end it.
+
+        Bubblewrap takes the end of a file for the word to go on, and would do so without its uids.
+        """
+        read, write = self.towards()
+        both = os.open(f"/proc/self/fd/{read}", os.O_RDWR | os.O_CLOEXEC)
+        os.dup2(both, read, inheritable=False)
+        os.close(both)
         return read, write
 
     def backwards(self) -> tuple[int, int]:
