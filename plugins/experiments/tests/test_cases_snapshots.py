@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from agentix.api import Case, DatasetError, HostError, content_hash
 from agentix.plugins.experiments.cases import Intact, copying, snapshots, with_case
+from agentix.plugins.experiments.cases import intact as intact_module
 from agentix.plugins.experiments.cases.copying import copy_tree
 from agentix.plugins.experiments.cases.snapshots import is_intact, take_snapshot
 from agentix.plugins.experiments.cases.workspace import workspace
@@ -283,10 +285,30 @@ async def test_a_repaired_case_is_another_content_under_the_same_name(source: Pa
     assert not await is_intact(second)
 
 
+class Times:
+    """The clock, as far as `Intact` looks at it."""
+
+    def __init__(self, ahead_s: int) -> None:
+        self.ahead_ns = ahead_s * 10**9
+
+    def time_ns(self) -> int:
+        return time.time_ns() + self.ahead_ns
+
+
+def next_tick(directory: Path) -> None:
+    """Wait until the file system gives another time to what is changed."""
+    probe = directory / "probe"
+    probe.write_text("")
+    before = probe.stat().st_ctime_ns
+    while probe.stat().st_ctime_ns == before:
+        probe.write_text("")
+
+
 @pytest.mark.anyio
 async def test_content_is_read_again_only_where_the_file_system_says_that_it_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(intact_module, "time", Times(ahead_s=3600))
     place = tmp_path / "snapshot"
     place.mkdir()
     (place / "task.toml").write_text("a")
@@ -305,10 +327,31 @@ async def test_content_is_read_again_only_where_the_file_system_says_that_it_cha
         patched.setattr(snapshots, "content_hash", lambda _: pytest.fail("read again"))
         assert await intact.check(case)
     kept = (place / "task.toml").stat()
+    next_tick(tmp_path)
     (place / "task.toml").write_text("b")
     os.utime(place / "task.toml", ns=(kept.st_atime_ns, kept.st_mtime_ns))
     assert not await intact.check(case)
     (place / "task.toml").write_text("a")
     assert await intact.check(case)
     shutil.rmtree(place)
+    assert not await intact.check(case)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("ahead_s", [0, -3600])
+async def test_what_has_just_changed_is_read_again_since_a_write_in_the_same_moment_would_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_s: int
+) -> None:
+    monkeypatch.setattr(intact_module, "time", Times(ahead_s=ahead_s))
+    place = tmp_path / "snapshot"
+    place.mkdir()
+    (place / "task.toml").write_text("a")
+    case = Case(
+        name="a", label="a", source="local", dataset="harbor", instance={}, sha256=content_hash(place), directory=place
+    )
+    intact = Intact()
+    assert await intact.check(case)
+    marks = intact_module._marks(place)
+    monkeypatch.setattr(intact_module, "_marks", lambda _: marks)
+    (place / "task.toml").write_text("b")
     assert not await intact.check(case)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,15 @@ from agentix.plugins.experiments.cases.snapshots import is_intact
 if TYPE_CHECKING:
     from agentix.api import Case
 
+_SETTLED_NS = 3_000_000_000
+"""File systems tell times by ticks, of up to two seconds: a second write in the tick of the first shows nowhere."""
+
 
 class Intact:
     """Remembers what the file system said of snapshots whose content was right.
 
     The kernel's change times cannot be set by who writes to a file, so content is hashed again only where one of them
-    is another.
+    is another, and where one of them is so recent that another write need not have made it another.
     """
 
     def __init__(self) -> None:
@@ -30,27 +34,35 @@ class Intact:
         place = case.directory
         if place is None or case.sha256 is None:
             return True
-        marks = await anyio.to_thread.run_sync(_marks, place)
-        if marks is not None and self._seen.get(place) == marks:
-            return True
-        if marks is None or not await is_intact(case):
+        looked = time.time_ns()
+        found = await anyio.to_thread.run_sync(_marks, place)
+        if found is None:
             return False
-        self._seen[place] = marks
+        marks, changed = found
+        if self._seen.get(place) == marks:
+            return True
+        if not await is_intact(case):
+            return False
+        if changed < looked - _SETTLED_NS:
+            self._seen[place] = marks
         return True
 
 
-def _marks(root: Path) -> bytes | None:
+def _marks(root: Path) -> tuple[bytes, int] | None:
+    """What tells one state of a directory from another, and the last of its change times."""
     digest = hashlib.blake2b(digest_size=16)
+    changed = 0
     waiting = [os.fsencode(root)]
     try:
         while waiting:
             directory = waiting.pop()
             for entry in sorted(os.scandir(directory), key=lambda e: e.name):
                 found = entry.stat(follow_symlinks=False)
+                changed = max(changed, found.st_ctime_ns)
                 digest.update(entry.path + b"\0")
                 digest.update(repr((found.st_ino, found.st_mode, found.st_size, found.st_ctime_ns)).encode())
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
     except OSError:
         return None
-    return digest.digest()
+    return digest.digest(), changed
