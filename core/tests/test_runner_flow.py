@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -304,10 +305,20 @@ async def test_a_flow_whose_score_was_never_checked_is_checked() -> None:
     assert (failure.code, failure.detail, failure.boundary) == ("VERIFIER_ERROR", "invalid_reward", "scorer")
 
 
-async def test_nothing_of_a_real_sandbox_is_left_in_the_temporary_directory() -> None:
-    before = set(os.listdir("/tmp"))
-    await one(FakeAgent(patch="", work=greet))
-    assert {name for name in set(os.listdir("/tmp")) - before if name.startswith("agentix-fake")} == set()
+async def test_nothing_of_a_real_sandbox_is_left_in_the_temporary_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other tests have sandboxes in the common one at the same time.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    meanwhile: list[str] = []
+
+    async def look(sandbox: Any, instance: dict[str, Any]) -> None:
+        await greet(sandbox, instance)
+        meanwhile.extend(os.listdir(tmp_path))
+
+    await one(FakeAgent(patch="", work=look))
+    assert [name for name in meanwhile if name.startswith("agentix-fake")]
+    assert os.listdir(tmp_path) == []
 
 
 class WithServers(Greeting):
