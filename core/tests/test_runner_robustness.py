@@ -13,7 +13,7 @@ import pytest
 
 from agentix.errors import HostError, SandboxGone
 from agentix.models import AgentResult, Limits
-from agentix.runner import SeenIds, run_rollouts
+from agentix.runner import SeenIds, pacing, run_rollouts
 from agentix.runner.pacing import PULSE_S, Pacer
 from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider, right_patch
 from agentix.testing.scripts import fail, hang
@@ -42,8 +42,9 @@ async def test_cancelling_the_task_of_a_run_in_asyncios_own_way_leaves_nothing()
     provider = FakeProvider()
     agent = FakeAgent(on={"solve": hang()})
     task = asyncio.ensure_future(run_rollouts(dataset=FakeDataset(3), agent=agent, provider=provider))
-    await asyncio.sleep(0.05)
-    assert provider.live
+    with anyio.fail_after(20):
+        while not provider.live:  # noqa: ASYNC110 - nobody tells when a sandbox is made
+            await asyncio.sleep(0.001)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -148,7 +149,35 @@ async def test_many_trials_at_once_all_come_back_though_the_loop_is_late() -> No
     assert sum(r.resolved for r in rollouts) == 400
 
 
-async def test_a_pacer_admits_at_once_while_the_loop_is_on_time_and_a_few_when_it_never_is() -> None:
+class Clock:
+    """Time that passes when a test says so, whatever the machine does meanwhile."""
+
+    Event = anyio.Event
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._wakes = anyio.Event()
+
+    def current_time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        await self._wakes.wait()
+
+    async def pulse(self, took: float) -> None:
+        """Wake who sleeps after so long, and wait until everybody waits again."""
+        await anyio.wait_all_tasks_blocked()
+        self.now += took
+        wakes, self._wakes = self._wakes, anyio.Event()
+        wakes.set()
+        await anyio.wait_all_tasks_blocked()
+
+
+async def test_a_pacer_admits_at_once_while_the_loop_is_on_time_and_a_few_when_it_never_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(pacing, "anyio", clock)
     pacer = Pacer()
     admitted = 0
 
@@ -157,21 +186,27 @@ async def test_a_pacer_admits_at_once_while_the_loop_is_on_time_and_a_few_when_i
         await pacer.admitted()
         admitted += 1
 
-    async with anyio.create_task_group() as tasks:
-        with anyio.fail_after(1):
-            await pacer.admitted()
-        tasks.start_soon(pacer.run)
-        await anyio.wait_all_tasks_blocked()
-        time.sleep(PULSE_S * 3)  # noqa: ASYNC251 - the pulse comes late
-        await anyio.sleep(PULSE_S / 10)
-        for _ in range(3):
+    async def starting(count: int) -> None:
+        for _ in range(count):
             tasks.start_soon(starts)
-        await anyio.lowlevel.checkpoint()
-        assert admitted == 0
-        with anyio.fail_after(5):
-            while admitted < 3:
-                time.sleep(PULSE_S * 2)  # noqa: ASYNC251 - and goes on to
-                await anyio.sleep(0.001)
+        await anyio.wait_all_tasks_blocked()
+
+    async with anyio.create_task_group() as tasks:
+        await starting(1)
+        assert admitted == 1
+        tasks.start_soon(pacer.run)
+        await clock.pulse(PULSE_S * 3)
+        await starting(9)
+        assert admitted == 1
+        # As many as a hundred in a second, while it goes on to be late.
+        await clock.pulse(PULSE_S * 2)
+        assert admitted == 1 + 4
+        await clock.pulse(PULSE_S * 2)
+        assert admitted == 1 + 8
+        await clock.pulse(PULSE_S)
+        assert admitted == 1 + 9
+        await starting(40)
+        assert admitted == 1 + 9 + 40
         tasks.cancel_scope.cancel()
 
 
