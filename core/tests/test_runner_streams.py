@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -15,7 +16,7 @@ from agentix.errors import HostError
 from agentix.models import AgentResult, RuntimeMount, SandboxConfig, SandboxInfo
 from agentix.runner import Rollout, Trial, run_rollouts, stream_rollouts, stream_trials
 from agentix.testing.fakes import FakeAgent, FakeDataset, FakeProvider, fake_instance
-from agentix.testing.scripts import delay, fail, hang, only
+from agentix.testing.scripts import Call, delay, fail, hang, only
 
 pytestmark = pytest.mark.anyio
 
@@ -39,10 +40,35 @@ async def nothing_left(provider: FakeProvider) -> None:
             await anyio.sleep(0.001)
 
 
+@asynccontextmanager
+async def cancelled_with(provider: FakeProvider) -> AsyncIterator[anyio.CancelScope]:
+    """Cancels its body once the provider has made sandboxes."""
+
+    async def cancel() -> None:
+        with anyio.fail_after(20):
+            while not provider.live:  # noqa: ASYNC110 - nobody tells when a sandbox is made
+                await anyio.sleep(0.001)
+        scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel)
+        with anyio.CancelScope() as scope:
+            yield scope
+
+
 async def test_rollouts_come_in_the_order_in_which_they_end() -> None:
-    agent = FakeAgent(on={"solve": only("fake-1", delay(0.1))})
+    others = anyio.Event()
+
+    async def wait(call: Call) -> None:
+        await others.wait()
+
+    names = []
+    agent = FakeAgent(on={"solve": only("fake-1", wait)})
     async with stream_rollouts(dataset=FakeDataset(3), agent=agent, provider=FakeProvider()) as stream:
-        names = [rollout.instance_id async for rollout in stream]
+        async for rollout in stream:
+            names.append(rollout.instance_id)
+            if len(names) == 2:
+                others.set()
     assert sorted(names) == ["fake-1", "fake-2", "fake-3"]
     assert names[-1] == "fake-1"
     assert stream.stopped is None
@@ -95,7 +121,7 @@ async def test_cancelling_the_reader_leaves_nothing(with_context: bool) -> None:
         else:
             await anext(stream)
 
-    with anyio.move_on_after(0.05) as scope:
+    async with cancelled_with(provider) as scope:
         await read()
     assert scope.cancelled_caught
     assert provider.made
@@ -105,7 +131,7 @@ async def test_cancelling_the_reader_leaves_nothing(with_context: bool) -> None:
 async def test_cancelling_a_run_leaves_nothing_and_passes_through() -> None:
     provider = FakeProvider()
     kept: list[Rollout] = []
-    with anyio.move_on_after(0.05) as scope:
+    async with cancelled_with(provider) as scope:
         await run_rollouts(
             dataset=FakeDataset(9),
             agent=FakeAgent(on={"solve": hang()}),
