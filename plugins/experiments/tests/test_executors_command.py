@@ -181,11 +181,16 @@ async def test_the_whole_tree_is_killed_at_the_timeout_grandchildren_too(bench):
     script = """
         (setsid sh -c 'echo $$ > "$OUT_DIR/grandchild"; exec sleep 300' &) ; sleep 300
     """
-    started = time.monotonic()
-    rollout = await bench.run(script, timeout_s=1.0)
-    assert time.monotonic() - started < 20
-    assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.HOST_ERROR, "command_timeout")
-    pid = int((bench.directory / "out/grandchild").read_text())
+    grandchild = bench.directory / "out/grandchild"
+    # On a machine that is busy it takes longer to begin.
+    for timeout_s in (1.0, 4.0, 16.0, 64.0):
+        started = time.monotonic()
+        rollout = await bench.run(script, timeout_s=timeout_s)
+        assert time.monotonic() - started < timeout_s + 20
+        assert (rollout.failure.code, rollout.failure.detail) == (FailureCode.HOST_ERROR, "command_timeout")
+        if grandchild.exists() and grandchild.read_text():
+            break
+    pid = int(grandchild.read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

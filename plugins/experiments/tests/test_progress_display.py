@@ -9,12 +9,15 @@ import pty
 import select
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from agentix.api import FailureCode, Record
 from agentix.cli.api import Output, StepFailure
 from agentix.plugins.experiments.progress import Board, CaseCount, Guarded, Plain, heartbeat, make_display, result_line
+from agentix.plugins.experiments.progress import board as board_module
 
 Record = Record
 
@@ -26,8 +29,11 @@ def record(name: str, **values) -> Record:
 
 
 @pytest.fixture
-def board() -> Board:
-    board = Board("nightly", "e", planned=34, state="running")
+def board(monkeypatch: pytest.MonkeyPatch) -> Board:
+    """A board on which no time passes."""
+    now = time.monotonic()
+    monkeypatch.setattr(board_module, "time", SimpleNamespace(monotonic=lambda: now))
+    board = Board("nightly", "e", planned=34, state="running", started=now)
     board.cases = {"cases/libaom": CaseCount(of=17), "cases/spidermonkey": CaseCount(of=17)}
     for number in range(1, 5):
         board.count(record(f"libaom-{number}", dropped=number == 1))
