@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 import anyio
+import anyio.lowlevel
 import pytest
 from pydantic import ValidationError
 
@@ -266,22 +267,35 @@ async def test_a_flood_of_output_is_kept_up_to_the_limit(sandbox: Sandbox, tmp_p
     assert f"the last {3_000_000 - (1 << 20)} bytes were not kept" in result.info["stdout_note"]
 
 
-# Other processes of this test may run at the same time, so the marker is this one's own.
-FOREVER = f"4242.{os.getpid()}"
+# Other processes of this test may run at the same time, so the marker is this one's own and the beginning of no other.
+FOREVER = f"4242.{os.getpid():010}"
 STUBBORN = (
-    "trap '' TERM INT; echo working; printf %s \"$T\" > $AGENTIX_TRAJECTORY_FILE; "
-    f"(setsid sleep {FOREVER} &); sleep {FOREVER}"
+    "trap '' TERM INT; printf %s \"$T\" > $AGENTIX_TRAJECTORY_FILE; "
+    f"(setsid sleep {FOREVER} &); echo working; touch begun; sleep {FOREVER}"
 )
+
+
+async def stopped_once_it_works(sandbox: Sandbox, known: RolloutContext) -> None:
+    """Run `STUBBORN` and cancel it as soon as it has printed its line."""
+    agent = CommandAgent(CommandConfig(command=STUBBORN, env={"T": json.dumps(TRAJECTORY)}))
+    async with anyio.create_task_group() as group:
+
+        async def solve() -> None:
+            await agent.solve(sandbox, dict(INSTANCE), model=None, context=known)
+            raise AssertionError("it ended by itself")
+
+        group.start_soon(solve)
+        with anyio.fail_after(60):
+            while not await anyio.Path(sandbox.workdir, "begun").exists():
+                await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
 
 
 async def test_a_program_that_is_stopped_leaves_its_output_and_usage_with_the_context(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    agent = CommandAgent(CommandConfig(command=STUBBORN, env={"T": json.dumps(TRAJECTORY)}))
     known = context(tmp_path)
-    with anyio.move_on_after(1.0) as scope:
-        await agent.solve(sandbox, dict(INSTANCE), model=None, context=known)
-    assert scope.cancelled_caught
+    await stopped_once_it_works(sandbox, known)
     assert known.kept is not None
     assert known.kept.usage is not None
     assert known.kept.exit_code is None
@@ -293,10 +307,7 @@ async def test_a_program_that_is_stopped_leaves_its_output_and_usage_with_the_co
 async def test_cancelling_kills_the_whole_tree_and_keeps_what_was_left(
     sandbox: Sandbox, token: str, tmp_path: Path
 ) -> None:
-    agent = CommandAgent(CommandConfig(command=STUBBORN, env={"T": json.dumps(TRAJECTORY)}))
-    with anyio.move_on_after(1.0) as scope:
-        await agent.solve(sandbox, dict(INSTANCE), model=None, context=context(tmp_path))
-    assert scope.cancelled_caught
+    await stopped_once_it_works(sandbox, context(tmp_path))
     assert nothing_left_of(FOREVER)
     assert json.loads((tmp_path / "trajectory.json").read_text()) == TRAJECTORY
     assert cleaned(token)

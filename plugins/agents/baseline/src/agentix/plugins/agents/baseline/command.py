@@ -17,7 +17,7 @@ from agentix.plugins.agents.baseline.program import command_line, environment
 from agentix.plugins.agents.baseline.trajectory import take_trajectory
 
 if TYPE_CHECKING:
-    from agentix.api import Sandbox
+    from agentix.api import CommandStream, Sandbox
 
 _MIB = 1 << 20
 _MAX_PATCH_BYTES = 256 * _MIB
@@ -85,8 +85,14 @@ class CommandAgent:
                         env=env,
                         user=user,
                     ) as running:
-                        async for chunk in running:
-                            (out if chunk.stream == "stdout" else err).write(chunk.data)
+                        try:
+                            await _keep(running, out, err)
+                        except anyio.get_cancelled_exc_class():
+                            # What it had printed may not have come here yet.
+                            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxGone):
+                                await running.kill()
+                                await _keep(running, out, err)
+                            raise
                     ended = running.result
                 finally:
                     if ended is None and context is not None:
@@ -134,6 +140,11 @@ class CommandAgent:
         except OSError as error:
             raise AgentFailed(f"the patch file {path} could not be read: {error}", detail="patch_file") from error
         return data.decode("utf-8", "surrogateescape")
+
+
+async def _keep(running: CommandStream, out: OutputFile, err: OutputFile) -> None:
+    async for chunk in running:
+        (out if chunk.stream == "stdout" else err).write(chunk.data)
 
 
 def _instruction(instance: dict[str, Any]) -> str:
