@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agentix.runtime import wire
 from agentix.sandbox import Sandbox
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +102,29 @@ async def test_what_a_command_wrote_last_is_not_lost_when_a_child_holds_the_pipe
         whole = b"".join([chunk.data async for chunk in running])
     assert whole.endswith(b"10000\nlast\n")
     assert len(whole) == running.result.stdout_bytes
+
+
+@pytest.mark.parametrize("more", [0, 3000])
+async def test_what_a_command_wrote_last_to_a_terminal_waits_until_somebody_takes_it(
+    sandbox: Sandbox, more: int
+) -> None:
+    # As much as may be under way, and something that stays in the terminal when the command has ended.
+    size = wire.WINDOW - 10 + more
+    script = f"head -c {size} /dev/zero | tr '\\0' x; echo last; touch ended"
+    async with sandbox.stream(script, pty=True, output_limit=size) as running:
+        with anyio.fail_after(20):
+            while not await sandbox.exists("ended"):
+                await sandbox.exec("sleep 0.01")
+            # For longer than the runtime waits for what is still to arrive.
+            await sandbox.exec("sleep 0.3")
+        whole = b"".join([chunk.data async for chunk in running])
+    assert (len(whole), whole[-7:]) == (size + 6, b"xlast\r\n")
+
+
+async def test_a_terminal_that_something_left_behind_writes_to_ends_with_its_command(sandbox: Sandbox) -> None:
+    with anyio.fail_after(20):
+        result = await sandbox.exec("echo first; (trap '' HUP; while :; do echo more; done) &", pty=True)
+    assert result.stdout.startswith(b"first\r\n")
 
 
 async def test_a_terminal_can_be_talked_to(sandbox: Sandbox) -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from agentix.runtime.kept import Kept
 
 _TERMINAL_DRAIN_S = 0.05
+_TERMINAL_HOLDS = 1 << 16
+"""More than a terminal ever has under way, so that what goes on being written to it does not come for ever."""
 _READS_A_TURN = 4
 
 
@@ -47,6 +49,8 @@ class Output:
             for _ in range(_READS_A_TURN):
                 if len(self._read(wire.CHUNK)) < wire.CHUNK:
                     break
+            if self._remaining == 0:
+                self._server.wake(self._command)
 
     def _read(self, most: int) -> bytes:
         if self._remaining is not None:
@@ -85,7 +89,8 @@ class Output:
             return
         if self._terminal:
             # What was written to a terminal arrives a moment later, and its end tells when all of it has.
-            self._server.later(_TERMINAL_DRAIN_S, self._terminal_drained)
+            self._remaining = _TERMINAL_HOLDS
+            self._server.later(_TERMINAL_DRAIN_S, self._look_at_terminal)
             return
         if nobody_left and self._kept is not None:
             # Whoever could write is gone: mostly this finds the end, and nothing has to be asked for.
@@ -104,7 +109,16 @@ class Output:
                 pass
             self._finish()
 
-    def _terminal_drained(self) -> None:
+    def _look_at_terminal(self) -> None:
+        """Take it for drained where nothing has come for a moment; what nobody could take yet still belongs to it."""
+        if self._closed:
+            return
+        waiting = select.poll()
+        waiting.register(self._fd, select.POLLIN)
+        if self._remaining and waiting.poll(0):
+            self._readable(select.EPOLLIN)
+            self._server.later(_TERMINAL_DRAIN_S, self._look_at_terminal)
+            return
         self._remaining = 0
         self._server.wake(self._command)
 
@@ -125,7 +139,7 @@ class Output:
             return False
         if self._server.congested:
             self._server.wake(command)
-        elif self._remaining is None and not self._hung_up:
+        elif (self._remaining is None or self._terminal) and not self._hung_up:
             self._server.rearm(self._fd, select.EPOLLIN | select.EPOLLONESHOT)
         return False
 
