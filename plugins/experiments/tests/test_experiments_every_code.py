@@ -64,11 +64,14 @@ async def agent(sandbox, instance, *, model, context):
     if name == "no-install":
         raise EnvFailed("the agent could not be installed", detail="agent_setup")
     await sandbox.exec(["sh", "-c", "echo done > done.txt"])
+    with open("HERE/worked.txt", "a") as file:
+        file.write(name + "\\n")
     if name == "measured-late":
         await anyio.sleep(600)
     return AgentResult()
 '''
 
+WORKING = {"solved", "measured-late", "scorer-raises", "scorer-says-so", "not-a-number"}
 MEASURED = {"solved": 1.0, "idle": 0.0, "measured-late": 1.0}
 FAILED = {
     "late": "AGENT_TIMEOUT",
@@ -94,19 +97,21 @@ name: every
 cases: [{source: dataset, dataset: "HERE/parts.py:dataset"}]
 matrix: {agents: [{name: "HERE/parts.py:agent", id: mine}]}
 concurrency: 4
-limits: {timeout: 4s, max_turns: 3}
+limits: {timeout: TIMEOUT, max_turns: 3}
 pipeline: {per_trial: [{uses: auto}, {uses: check}]}
 """
 
 
-def write(lab: Any, names: Any) -> Any:
-    (lab.root / "parts.py").write_text(PARTS.replace("NAMES_HERE", repr(list(names))))
-    return lab.file(FILE.replace("HERE", str(lab.root)))
+def write(lab: Any, names: Any, *, timeout: str = "4s") -> Any:
+    (lab.root / "parts.py").write_text(
+        PARTS.replace("NAMES_HERE", repr(list(names))).replace("HERE/worked", f"{lab.root}/worked")
+    )
+    return lab.file(FILE.replace("HERE", str(lab.root)).replace("TIMEOUT", timeout))
 
 
-def expect(lab: Any, expected: dict[str, Any]) -> None:
+def expect(lab: Any, expected: dict[str, Any], *, run_id: str = "r") -> None:
     """The record of every trial, and that only the agent's own failures count as tries that earned nothing."""
-    records = list(load_run(lab.path()))
+    records = list(load_run(lab.path(run_id)))
     found = {r.case: r.reward if r.failure_code is None else r.failure_code.value for r in records}
     assert found == expected
     rewards = [value for value in expected.values() if isinstance(value, float)]
@@ -120,7 +125,7 @@ def expect(lab: Any, expected: dict[str, Any]) -> None:
     assert summary.mean_reward_infra_zero == pytest.approx(sum(rewards) / len(expected))
     assert summary.coverage == pytest.approx(len(rewards) / len(expected))
     assert {str(code): count for code, count in summary.by_code.items()} == {code: codes.count(code) for code in codes}
-    status = lab.cli("status", "r", "--json")
+    status = lab.cli("status", run_id, "--json")
     assert status.returncode == 0, status.stderr
     told = json.loads(status.stdout)
     (row,) = told["numbers"]["rows"]
@@ -134,10 +139,15 @@ def expect(lab: Any, expected: dict[str, Any]) -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("provider", ["inline", "local"])
 def test_every_code_natively(lab, provider: str) -> None:
-    file = write(lab, [*MEASURED, *FAILED])
-    assert lab.run(file, executor="rollout", provider=provider) == 1, "a step failed"
-    expect(lab, {**MEASURED, **FAILED})
-    record = next(r for r in load_run(lab.path()) if r.case == "measured-late")
+    # On a machine that is busy, agents that work take longer than those that are stopped shall take.
+    for timeout in ("4s", "16s", "64s"):
+        (lab.root / "worked.txt").write_text("")
+        file = write(lab, [*MEASURED, *FAILED], timeout=timeout)
+        assert lab.run(file, timeout, executor="rollout", provider=provider) == 1, "a step failed"
+        if set((lab.root / "worked.txt").read_text().split()) == WORKING:
+            break
+    expect(lab, {**MEASURED, **FAILED}, run_id=timeout)
+    record = next(r for r in load_run(lab.path(timeout)) if r.case == "measured-late")
     assert (record.ended, record.failure_code) == ("timeout", None)
 
 
