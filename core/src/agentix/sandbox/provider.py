@@ -16,6 +16,7 @@ from agentix.sandbox.bundled import bundled, with_commands
 from agentix.sandbox.command import environment
 from agentix.sandbox.connection import Connection
 from agentix.sandbox.failures import naming_exhaustion, of_the_sandbox
+from agentix.sandbox.first_connection import FirstConnection
 from agentix.sandbox.sandbox import Sandbox, Unreleased
 
 if TYPE_CHECKING:
@@ -223,6 +224,9 @@ class BaseProvider(ABC):
                     if given:
                         sandbox.remarks = await self._remarks(info)
                     await sandbox.aclose()
+                if sandbox.untouched:
+                    # It may still be dialled for somebody who was cancelled.
+                    group.cancel_scope.cancel()
         finally:
             within_s = None if sandbox is None else sandbox.teardown_s
             unreleased = await self._release(info, within_s=within_s or self.teardown_s)
@@ -275,7 +279,7 @@ class BaseProvider(ABC):
         return Sandbox(
             info,
             config,
-            connect=connect,
+            connect=FirstConnection(connect, group=group).get if self.connects_lazily else connect,
             capabilities=lambda: self.capabilities,
             bundle=bundle,
             shares_host=not self.mounts,
