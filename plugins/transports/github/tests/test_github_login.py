@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -185,16 +186,13 @@ def strange_host(tmp_path: Path) -> Iterator[int]:
     rclone = Path(sys.executable).with_name("rclone")
     if not rclone.exists() or shutil.which("ssh") is None:
         pytest.skip("needs rclone, which serves sftp, and ssh")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     argv = [
         rclone,
         "serve",
         "sftp",
         str(tmp_path),
         "--addr",
-        f"127.0.0.1:{port}",
+        "127.0.0.1:0",
         "--user",
         "git",
         "--pass",
@@ -203,16 +201,20 @@ def strange_host(tmp_path: Path) -> Iterator[int]:
     with (tmp_path / "sftp.log").open("wb") as log:
         server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            end = time.monotonic() + 30
-            while time.monotonic() < end:
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.05)
-            yield port
+            yield _port_of(server, tmp_path / "sftp.log")
         finally:
             server.kill()
             server.wait()
+
+
+def _port_of(server: subprocess.Popen[bytes], log: Path) -> int:
+    """The port that it has been given, once it says so: by then it listens."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and server.poll() is None:
+        if said := re.search(r"listening on 127\.0\.0\.1:(\d+)\n", log.read_text()):
+            return int(said[1])
+        time.sleep(0.05)
+    raise AssertionError(f"the server does not answer: {log.read_text()}")
 
 
 @pytest.mark.real
@@ -225,7 +227,7 @@ async def test_a_host_whose_key_is_not_known_is_refused_at_once(
         config.write(f'[core]\n\tsshCommand = ssh -F none -o UserKnownHostsFile="{known}"\n')
     with anyio.fail_after(30), pytest.raises(ShipRefused, match="Host key verification failed"):
         await ship(finished, f"ssh://git@127.0.0.1:{strange_host}/x.git", context())
-    scanned = await anyio.run_process(["ssh-keyscan", "-p", str(strange_host), "127.0.0.1"])
+    scanned = await anyio.run_process(["ssh-keyscan", "-T", "60", "-p", str(strange_host), "127.0.0.1"])
     known.write_bytes(scanned.stdout)
     with anyio.fail_after(30), pytest.raises(ShipRefused, match=r"Permission denied.*SSH_AUTH_SOCK"):
         await ship(finished, f"ssh://git@127.0.0.1:{strange_host}/x.git", context())

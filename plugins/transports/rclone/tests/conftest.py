@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -62,17 +62,13 @@ def served(tool_path: str, tmp_path: Path) -> Callable[..., Any]:
 
     @contextmanager
     def serve(kind: str, root: Path, *options: str) -> Iterator[int]:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         root.mkdir(exist_ok=True)
         log = tmp_path / f"{kind}.log"
         with log.open("wb") as out:
-            argv = ["rclone", "serve", kind, str(root), "--addr", f"127.0.0.1:{port}", *options]
+            argv = ["rclone", "serve", kind, str(root), "--addr", "127.0.0.1:0", *options]
             server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         try:
-            _until_it_answers(port, server, log)
-            yield port
+            yield _port_of(server, log)
         finally:
             server.kill()
             server.wait()
@@ -80,13 +76,11 @@ def served(tool_path: str, tmp_path: Path) -> Callable[..., Any]:
     return serve
 
 
-def _until_it_answers(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        if server.poll() is not None:
-            break
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+def _port_of(server: subprocess.Popen[bytes], log: Path) -> int:
+    """The port that it has been given, once it says so: by then it listens."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and server.poll() is None:
+        if said := re.search(r"127\.0\.0\.1:(\d+)\b(?=\D)", log.read_text()):
+            return int(said[1])
         time.sleep(0.05)
     raise AssertionError(f"the server does not answer: {log.read_text()}")

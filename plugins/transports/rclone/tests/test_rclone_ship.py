@@ -187,7 +187,7 @@ async def test_a_copy_that_was_killed_is_finished_by_the_next(
     source.mkdir()
     for number in range(4):
         (source / f"{number}.bin").write_bytes(os.urandom(1 << 20))
-    monkeypatch.setenv("RCLONE_BWLIMIT", "512k")
+    monkeypatch.setenv("RCLONE_BWLIMIT", "32k")  # two minutes
 
     async def killed() -> None:
         async with anyio.create_task_group() as group:
