@@ -89,7 +89,7 @@ async def test_bytes_that_are_no_text_survive_in_the_patch() -> None:
 )
 async def test_work_before_a_bad_end_is_kept_scored_and_measured(scoring: Any, action: Action, ended: str) -> None:
     rollout = await one(
-        FakeAgent(patch="", work=greet, on={"solve": action}), Greeting(scoring=scoring), limits=Limits(agent_s=0.5)
+        FakeAgent(patch="", work=greet, on={"solve": action}), Greeting(scoring=scoring), limits=Limits(agent_s=2)
     )
     assert (rollout.error, rollout.reward, rollout.ended) == (None, 1.0, ended)
     assert "+hello" in rollout.patch
@@ -115,7 +115,7 @@ async def test_processes_of_an_agent_that_was_stopped_are_dead_before_scoring() 
             return {"resolved": alive.text == "dead\n"}
 
     agent = FakeAgent(work=work, on={"solve": hang()})
-    assert (await one(agent, Shared(1, scoring="shared", answer="state"), limits=Limits(agent_s=0.5))).resolved
+    assert (await one(agent, Shared(1, scoring="shared", answer="state"), limits=Limits(agent_s=3))).resolved
 
 
 async def test_services_that_the_agent_left_running_serve_a_shared_scorer() -> None:
@@ -179,14 +179,17 @@ class Stepwise(FakeDataset):
 
     answer: Any = "state"
 
-    def __init__(self, *, on: Any = None) -> None:
+    def __init__(self, *, on: Any = None, step_s: float = 60) -> None:
         super().__init__([{"instance_id": "steps"}], on=on)
+        self.step_s = step_s
 
     async def drive(self, flow: Flow, instance: dict[str, Any]) -> dict[str, Any] | None:
         sandbox = await flow.setup()
+        # The time of its start is none of a step's.
+        await sandbox.exec("true")
         results = []
         for step in ("one", "two"):
-            results.append(await flow.solve(sandbox, instruction=f"step {step}", name=step, timeout_s=0.3))
+            results.append(await flow.solve(sandbox, instruction=f"step {step}", name=step, timeout_s=self.step_s))
         copies = await flow.collect(sandbox, ["out"], into="handed-over")
         assert [p.parts[-1] for p in copies] == ["out"]
         await flow.close(sandbox)
@@ -198,7 +201,7 @@ class Stepwise(FakeDataset):
                 text = (await fresh.exec("cat out/*; echo $GRADER")).text
                 return {"reward": float(text == "step one\nstep two\n1\n"), "text": text}
 
-            return await flow.score(grade, timeout_s=5)
+            return await flow.score(grade, timeout_s=60)
 
 
 async def step(sandbox: Any, instance: dict[str, Any]) -> None:
@@ -253,10 +256,10 @@ async def test_what_the_dataset_puts_there_between_steps_is_not_in_the_patch(idl
 async def test_a_tasks_own_timeout_is_subject_to_the_runs_rule(tmp_path: Path) -> None:
     agent = FakeAgent(patch="", work=step, on={"solve": hang()})
     rollout = await one(
-        agent, Stepwise(), trial_dir=lambda trial: tmp_path, timeouts={"agent": TimeoutRule(multiplier=2)}
+        agent, Stepwise(step_s=0.6), trial_dir=lambda trial: tmp_path, timeouts={"agent": TimeoutRule(multiplier=2)}
     )
     assert (rollout.reward, rollout.ended) == (1.0, "timeout")
-    assert 1.2 <= rollout.phases["agent"] < 5
+    assert 2.4 <= rollout.phases["agent"] < 5
 
 
 async def test_a_flow_that_gives_none_gets_the_default_one() -> None:
