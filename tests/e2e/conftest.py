@@ -111,7 +111,7 @@ class Workshop:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=120,
+            timeout=280,
             check=False,
         )
         return Finished(done.returncode, done.stdout, done.stderr, run_dir or self.path)
