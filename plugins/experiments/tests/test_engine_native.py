@@ -85,16 +85,20 @@ def test_any_dataset_agent_and_provider(toy) -> None:
     assert toy.manifest()["provider"]["ref"].endswith("toy.py:Provider")
 
 
+def assert_only_scored_again(toy) -> None:
+    record = toy.records()["one-toy-1"]
+    assert (record.reward, record.agent_version) == (1.0, "7")
+    assert "only scored again: the answer is that of the running before" in record.notes
+    assert sorted(solved(toy)) == ["one None", "two None"]
+
+
 def test_what_failed_to_be_scored_is_only_scored_again(toy) -> None:
     (toy.root / "broken").touch()
     assert toy.run(toy.toy(), executor=None) == 3
     assert toy.records()["one-toy-1"].failure_code == "VERIFIER_ERROR"
     (toy.root / "broken").unlink()
     assert toy.run(toy.toy(), executor=None, retry=parse_retry(["infra"])) == 0
-    record = toy.records()["one-toy-1"]
-    assert (record.reward, record.agent_version) == (1.0, "7")
-    assert "only scored again: the answer is that of the running before" in record.notes
-    assert sorted(solved(toy)) == ["one None", "two None"]
+    assert_only_scored_again(toy)
     assert (toy.path() / "trials/one-toy-1/patch.diff").exists()
 
 
@@ -121,10 +125,7 @@ def test_what_a_dataset_with_its_own_flow_kept_is_only_scored_again(toy) -> None
     assert toy.run(toy.toy(), executor=None, retry=parse_retry(["infra"])) == 3
     (toy.root / "broken").unlink()
     assert toy.run(toy.toy(), executor=None, retry=parse_retry(["infra"])) == 0
-    record = toy.records()["one-toy-1"]
-    assert (record.reward, record.agent_version) == (1.0, "7")
-    assert "only scored again: the answer is that of the running before" in record.notes
-    assert sorted(solved(toy)) == ["one None", "two None"]
+    assert_only_scored_again(toy)
     assert (toy.root / "log").read_text() == "{'what': 'one'}"
 
 

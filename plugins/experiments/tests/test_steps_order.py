@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentix.plugins.experiments.documents import Problem
-from agentix.plugins.experiments.steps import Checked, check_file, resolving
+from agentix.plugins.experiments.steps import Checked, check_file
 
 STEPS = """
 from pydantic import BaseModel, ConfigDict
@@ -46,7 +46,7 @@ COMMANDS = '---\nkind: Commands\nsend: {run: ["true"]}\nship_tape: {run: ["true"
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "steps.py").write_text(STEPS)
-    monkeypatch.setattr(resolving, "REDACT", "./steps.py:Redacting")
+    monkeypatch.setattr("agentix.plugins.experiments.steps.pipeline.REDACT", "./steps.py:Redacting")
 
     def checked(pipeline: str) -> Checked:
         file = tmp_path / "e.yaml"

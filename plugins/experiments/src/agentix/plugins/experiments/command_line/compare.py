@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentix.plugins.experiments.command_line.options import Out
+
 if TYPE_CHECKING:
     from agentix.api import Comparison, Run, RunComparison
 
@@ -20,7 +22,7 @@ def compare(
     b: Annotated[str, typer.Argument(metavar="B", help="The run to compare; may be the same as A, with --row-b.")],
     row_a: Annotated[str | None, typer.Option(metavar="AGENT", help="This agent of A, or 'AGENT with MODEL'.")] = None,
     row_b: Annotated[str | None, typer.Option(metavar="AGENT", help="This agent of B.")] = None,
-    out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
+    out: Out = Path("runs"),
     cases: Annotated[bool, typer.Option("--cases", help="List every case, also those that are the same.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

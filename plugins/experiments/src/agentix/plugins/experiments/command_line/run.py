@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from agentix.cli.api import WORDS, exit_codes
+from agentix.plugins.experiments.command_line.options import CommandsFile, Out
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -18,7 +19,7 @@ def run(
     run_id: Annotated[
         str | None, typer.Option("--id", help="Name of the run; the name of an earlier run resumes it.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
+    out: Out = Path("runs"),
     executor: Annotated[
         str | None,
         typer.Option(help="Runs the trials: a step, a configured command, local, or auto.", metavar="NAME"),
@@ -27,10 +28,7 @@ def run(
         str | None, typer.Option(help="Makes the sandboxes, instead of the file's.", envvar="AGENTIX_PROVIDER")
     ] = None,
     provider_opt: Annotated[list[str] | None, typer.Option(help="An option of the provider.", metavar="K=V")] = None,
-    commands: Annotated[
-        Path | None,
-        typer.Option(help="Take the commands from this file; a FILE that brings its own is refused.", metavar="FILE"),
-    ] = None,
+    commands: CommandsFile = None,
     n_concurrent: Annotated[
         int | None, typer.Option(min=1, help="Trials at a time, instead of the file's.", envvar="AGENTIX_N_CONCURRENT")
     ] = None,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from agentix.plugins.experiments.command_line.options import CommandsFile, Out
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _EPILOG = """Exit codes: 0 everything went; 1 a step failed; 2 usage; 129 SIGHUP; 130 SIGINT; 143 SIGTERM."""
@@ -16,11 +18,8 @@ _EPILOG = """Exit codes: 0 everything went; 1 a step failed; 2 usage; 129 SIGHUP
 def ship(
     what: Annotated[str, typer.Argument(metavar="RUN", help="An id in OUT, or a path.")],
     file: Annotated[Path, typer.Argument(help="The experiment file that says what goes where.", metavar="FILE")],
-    out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
-    commands: Annotated[
-        Path | None,
-        typer.Option(help="Take the commands from this file; a FILE that brings its own is refused.", metavar="FILE"),
-    ] = None,
+    out: Out = Path("runs"),
+    commands: CommandsFile = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would go where, and send and record nothing.")
     ] = False,

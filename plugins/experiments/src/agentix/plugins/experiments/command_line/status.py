@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from agentix.plugins.experiments.command_line.options import Out
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def status(
     what: Annotated[str, typer.Argument(metavar="RUN", help="An id in OUT, or a path.")],
-    out: Annotated[Path, typer.Option(help="Directory of all runs.", envvar="AGENTIX_OUT")] = Path("runs"),
+    out: Out = Path("runs"),
     pass_at: Annotated[float | None, typer.Option(help="Count the trials with at least this reward.")] = None,
     failures: Annotated[bool, typer.Option("--failures", help="List what was not measured, and why.")] = False,
     case: Annotated[str | None, typer.Option(help="Only cases whose name contains this.", metavar="TEXT")] = None,

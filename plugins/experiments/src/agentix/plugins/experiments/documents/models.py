@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 from agentix.plugins.experiments.documents.nodes import Place
 from agentix.plugins.experiments.documents.places import Places
 from agentix.plugins.experiments.documents.values import Duration
+
+if TYPE_CHECKING:
+    from agentix.api import Limits
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -152,6 +155,13 @@ class LimitsSpec(Document):
     """What it may cost, where the price is known."""
     max_turns: Count | None = None
     """How often it may ask the model."""
+
+    def to_limits(self) -> Limits | None:
+        """The same for whoever keeps to them; `None` where nothing is said."""
+        from agentix.api import Limits
+
+        given = self.model_dump(exclude_none=True)
+        return Limits(**{"agent_s" if key == "timeout" else key: given[key] for key in given}) if given else None
 
 
 class ProviderSpec(Document):

@@ -11,7 +11,7 @@ from agentix.cli.api import describe
 from agentix.plugins.experiments.commands import Command
 from agentix.plugins.experiments.documents import AgentSpec, LLMSpec
 from agentix.plugins.experiments.engine.models import Keys, llm_of
-from agentix.plugins.experiments.plan.agents import COMMAND_PREFIX
+from agentix.plugins.experiments.plan.agents import COMMAND_PREFIX, agent_use
 from agentix.plugins.experiments.steps.executors.environment import llm_environment
 
 COMMAND_AGENT = "command"
@@ -34,13 +34,7 @@ class Agents:
 
     def use(self, spec: AgentSpec) -> AgentUse:
         """The agent as the experiment names it."""
-        command = self._commands.get(COMMAND_PREFIX + spec.name)
-        return AgentUse(
-            name=spec.id or spec.name,
-            ref=spec.name,
-            options=dict(spec.options),
-            command=None if command is None else command.shell_line(),
-        )
+        return agent_use(spec, self._commands)
 
     def load(self, spec: AgentSpec, llm: LLMSpec | None, *, where: str) -> Agent:
         """The agent as an object; with a model that needs a key, once that was looked up.

@@ -4,94 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from agentix.api import Hooks, Scope
-from agentix.cli.api import ExperimentManifest, ExperimentWriter, StepEnd, log, plural
+from agentix.cli.api import StepEnd, log, plural
 from agentix.plugins.experiments.commands import CommandRunner
-from agentix.plugins.experiments.documents import StepSpec
-from agentix.plugins.experiments.engine.parts import Parts
-from agentix.plugins.experiments.engine.publication import Publication
+from agentix.plugins.experiments.engine.closing_steps import closing_steps, left_to_do
+from agentix.plugins.experiments.engine.live import LiveRun
 from agentix.plugins.experiments.engine.published_steps import PublishedSteps, end_of, with_end
-from agentix.plugins.experiments.engine.report_places import report_places
 from agentix.plugins.experiments.engine.units import run_context
-from agentix.plugins.experiments.progress import Board, Display
-from agentix.plugins.experiments.steps import ResolvedStep, StepResult, resolve_step
-from agentix.plugins.experiments.steps.finding import standard
-
-REPORT = "report"
-
-
-def closing_steps(parts: Parts) -> tuple[ResolvedStep, ...]:
-    """The steps of the file, with a report behind them where it declares none."""
-    steps = parts.pipeline.per_experiment
-    if any(step.reports for step in steps):
-        return steps
-    report = StepSpec(uses=standard(REPORT), name=REPORT)
-    return (*steps, resolve_step(report, Scope.PER_EXPERIMENT, parts.commands))
-
-
-def left_to_do(steps: Sequence[ResolvedStep], manifest: ExperimentManifest | None) -> tuple[ResolvedStep, ...]:
-    """The steps that have not run since the last result, or have failed, or are other ones now."""
-    if manifest is None:
-        return tuple(steps)
-    done = {(end.step, end.fingerprint) for end in manifest.ended if end.ok or end.warned}
-    return tuple(step for step in steps if (step.label, step.fingerprint()) not in done)
-
-
-def open_publication(parts: Parts, path: Path, *, hooks: Hooks) -> Publication:
-    """What of a run may leave this machine; the reports at the top of its directory are a part of that.
-
-    Args:
-        parts: What the run is made of.
-        path: Its directory.
-        hooks: Asked what has to be taken out besides.
-
-    Raises:
-        PluginBroken: A plugin cannot say that.
-    """
-    experiment = parts.submission.experiment.name
-    steps = [step for step in closing_steps(parts) if step.reports]
-    places = [report_places(step, run_dir=path, experiment=experiment) for step in steps]
-    return Publication(
-        parts,
-        run_dir=path,
-        reports=frozenset().union(*places),
-        patterns={} if parts.pipeline.redact is None else hooks.redaction_patterns(),
-    )
+from agentix.plugins.experiments.steps import ResolvedStep, StepResult
 
 
 class Closing:
     """Runs the steps of the whole run.
 
     Args:
-        parts: What the run is made of.
-        writer: Keeps how each ended.
-        board: Told what goes on.
-        display: Shows it.
-        hooks: Told about it.
-        publication: What of the run may leave this machine.
+        live: The run.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        *,
-        writer: ExperimentWriter,
-        board: Board,
-        display: Display,
-        hooks: Hooks,
-        publication: Publication,
-    ) -> None:
-        self._parts = parts
-        self._steps = closing_steps(parts)
-        self._writer = writer
-        self._board = board
-        self._display = display
-        self._hooks = hooks
-        self._publication = publication
+    def __init__(self, live: LiveRun) -> None:
+        self._live = live
+        self._steps = closing_steps(live.parts)
+        self._writer = live.writer
+        self._board = live.board
         self._published = PublishedSteps(
-            publication, parts=parts, run=writer, steps=self._steps, board=board, say=self._say
+            live.publication, parts=live.parts, run=live.writer, steps=self._steps, board=live.board, say=self._say
         )
 
     async def run(self, runner: CommandRunner) -> str | None:
@@ -186,7 +122,7 @@ class Closing:
             run_dir=self._writer.layout.root,
             experiment=self._board.experiment,
             incomplete=incomplete,
-            secrets=self._publication.secrets,
+            secrets=self._live.publication.secrets,
             say=self._said(step),
         )
         published = self._published
@@ -196,18 +132,18 @@ class Closing:
         bad = result.verdict != "passed"
         log.log(30 if bad else 20, "step %s: %s %s", step.label, result.verdict, result.message)
         if bad and (told or not step.publishes):
-            self._display.say(f"step {step.label}: {result.message}")
+            self._live.display.say(f"step {step.label}: {result.message}")
         elif step.ships and told:
-            self._display.say(f"{step.label}: {result.message}")
-        for note in self._hooks.call(
+            self._live.display.say(f"{step.label}: {result.message}")
+        notes = self._live.hooks.call(
             "agentix_step_finished",
             scope="per_experiment",
             step=step.label,
             unit=self._board.run_id,
             verdict=result.verdict,
             message=result.message,
-        ):
-            log.warning("%s", note)
+        )
+        self._live.told(notes)
         if incomplete is None:
             end = end_of(step, ran)
             self._writer.update(with_end(self._writer.manifest, end, self._steps))
@@ -222,5 +158,5 @@ class Closing:
         return say
 
     def _say(self, text: str) -> None:
-        self._display.say(text)
+        self._live.display.say(text)
         log.info("step %s", text)

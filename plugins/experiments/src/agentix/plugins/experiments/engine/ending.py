@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentix.api import load_run
 from agentix.cli.api import ExperimentManifest, Layout, Output, RunEnding, listed, missing, plural, print_json, totals
-from agentix.plugins.experiments.engine.flow import Outcome
+from agentix.plugins.experiments.engine.outcome import Outcome
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.progress import Board
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentix.api import FailureCode
+from agentix.api import FailureCode, without_logins
 from agentix.cli.api import ExperimentManifest, Output, RunState, exit_codes, plural
 from agentix.plugins.experiments.cases import resolve
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.request import RunRequest
-from agentix.plugins.experiments.engine.unshipped import unshipped
+from agentix.plugins.experiments.engine.resuming import unshipped
 from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
 from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.steps import ResolvedStep
-from agentix.plugins.experiments.steps.transport_step import without_logins
 
 
 async def preview(request: RunRequest, parts: Parts, path: Path) -> int:

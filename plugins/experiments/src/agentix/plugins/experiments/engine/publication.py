@@ -32,7 +32,6 @@ from agentix.plugins.experiments.publishing import (
     withheld_records,
 )
 from agentix.plugins.experiments.steps import ResolvedStep, StepResult, digest
-from agentix.plugins.experiments.steps.templates import example, fill
 
 
 class Publication:
@@ -253,6 +252,5 @@ def _rules(redact: ResolvedStep) -> RedactionRules:
     """What the step that redacts takes out of results, where it says so, which holds for records too."""
     rules = None
     if redact.step is not None:
-        inputs = redact.step.Inputs.model_validate(fill(redact.given, example(redact.scope)))
-        rules = getattr(inputs, "rules", None)
+        rules = getattr(redact.example_inputs(), "rules", None)
     return rules if isinstance(rules, RedactionRules) else RedactionRules()

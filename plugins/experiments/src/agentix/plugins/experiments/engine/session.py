@@ -8,12 +8,11 @@ from typing import Protocol
 import anyio
 
 from agentix.api import AgentixError, RunError, UsageError
-from agentix.cli.api import ExperimentWriter, SignalLatch, close_provider, keep_progress, log, plural
+from agentix.cli.api import SignalLatch, close_provider, keep_progress, log, plural
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.closing import Closing
-from agentix.plugins.experiments.engine.flow import Outcome
-from agentix.plugins.experiments.engine.parts import Parts
-from agentix.plugins.experiments.progress import Board, Display
+from agentix.plugins.experiments.engine.live import LiveRun
+from agentix.plugins.experiments.engine.outcome import Outcome
 
 _PROGRESS_S = 1.0
 _GRACE_S = 30.0
@@ -29,56 +28,41 @@ class Flows(Protocol):
         ...
 
 
-class Session:
-    """Runs a flow, and what has to happen beside and after it.
+async def run_session(flow: Flows, live: LiveRun, signals: SignalLatch) -> Outcome:
+    """Run a flow, and what has to happen beside and after it.
 
     Args:
         flow: What it does.
-        parts: What the run is made of.
-        closing: Runs the steps of the whole run.
-        outcome: Where the flow notes how far it came.
-        writer: Holds the run's directory.
-        board: Counts.
-        display: Shows.
+        live: The run.
         signals: Where SIGINT, SIGTERM and SIGHUP are heard.
-    """
 
-    def __init__(
-        self,
-        flow: Flows,
-        parts: Parts,
-        *,
-        closing: Closing,
-        outcome: Outcome,
-        writer: ExperimentWriter,
-        board: Board,
-        display: Display,
-        signals: SignalLatch,
-    ) -> None:
-        self.outcome = outcome
+    Raises:
+        AgentixError: Nothing was run, because something is wrong with what was asked for.
+    """
+    return await _Session(flow, live, signals).run()
+
+
+class _Session:
+    def __init__(self, flow: Flows, live: LiveRun, signals: SignalLatch) -> None:
+        self.outcome = live.outcome
         self._flow = flow
-        self._closing = closing
-        self._parts = parts
-        self._writer = writer
-        self._board = board
-        self._display = display
+        self._live = live
+        self._closing = Closing(live)
+        self._writer = live.writer
+        self._board = live.board
         self._signals = signals
         self._work = anyio.CancelScope()
         self._close = anyio.CancelScope()
         self._error: Exception | None = None
 
     async def run(self) -> Outcome:
-        """Do everything.
-
-        Raises:
-            AgentixError: Nothing was run, because something is wrong with what was asked for.
-        """
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch_signals)
             tasks.start_soon(self._tick)
             try:
-                inherit, masks = self._parts.submission.commands.inherit_env, self._parts.keys.masks
-                async with CommandRunner(inherit_env=inherit, masks=masks) as runner:
+                parts = self._live.parts
+                inherit = parts.submission.commands.inherit_env
+                async with CommandRunner(inherit_env=inherit, masks=parts.keys.masks) as runner:
                     await self._guarded(runner)
             except Exception as error:
                 self._error = error
@@ -124,13 +108,13 @@ class Session:
                 await self._closing.report(runner, incomplete=why)
             except AgentixError as error:
                 # Why the run ended is what its user has to know; this is the same trouble or a second one.
-                self._say(f"the report could not be written: {error.message}")
+                self._live.say(f"the report could not be written: {error.message}")
 
     async def _close_provider(self) -> None:
         grace = _GRACE_S if self.outcome.signal is None else _SHORT_GRACE_S
-        error = await close_provider(self._parts.provider, within_s=grace)
+        error = await close_provider(self._live.parts.provider, within_s=grace)
         if error is not None:
-            self._say(f"the provider did not end well: {error}")
+            self._live.say(f"the provider did not end well: {error}")
 
     async def _watch_signals(self) -> None:
         async for number in self._signals:
@@ -141,22 +125,18 @@ class Session:
                 ending = f"no new trials; ending {running} and cleaning up. Results so far are kept"
                 if not self.outcome.planned:
                     ending = "ending what runs, and cleaning up"
-                self._say(f"{name}: {ending}; resume with: {self.outcome.resume_with}")
+                self._live.say(f"{name}: {ending}; resume with: {self.outcome.resume_with}")
                 self._work.cancel()
             else:
-                self._say(f"{name} again: the report has {_SHORT_GRACE_S:g} s, sandboxes are still deleted")
+                self._live.say(f"{name} again: the report has {_SHORT_GRACE_S:g} s, sandboxes are still deleted")
                 self._close.deadline = min(self._close.deadline, anyio.current_time() + _SHORT_GRACE_S)
 
     async def _tick(self) -> None:
         last = 0.0
         while True:
-            self._display.tick(self._board)
+            self._live.display.tick(self._board)
             now = anyio.current_time()
             if (self.outcome.began or self._writer.earlier is None) and now - last >= _PROGRESS_S:
                 last = now
                 await keep_progress(self._writer, self._board.to_data())
-            await anyio.sleep(self._display.interval_s)
-
-    def _say(self, text: str) -> None:
-        self._display.say(text)
-        log.warning("%s", text)
+            await anyio.sleep(self._live.display.interval_s)

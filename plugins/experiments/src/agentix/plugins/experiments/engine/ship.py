@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from signal import Signals
 
 import anyio
 
-from agentix.api import Hooks, RunError, UsageError, load_run
-from agentix.cli.api import (
-    ExperimentManifest,
-    ExperimentWriter,
-    Output,
-    SignalLatch,
-    StepEnd,
-    exit_codes,
-    log,
-    logging_to,
-    plural,
-)
+from agentix.api import RunError, UsageError, load_run
+from agentix.cli.api import ExperimentManifest, Output, SignalLatch, StepEnd, exit_codes, plural
 from agentix.plugins.experiments.documents import ExperimentError
 from agentix.plugins.experiments.engine.agents import Agents
-from agentix.plugins.experiments.engine.closing import Closing, open_publication
-from agentix.plugins.experiments.engine.flow import Outcome
+from agentix.plugins.experiments.engine.live import LiveRun, open_run
 from agentix.plugins.experiments.engine.models import Keys
+from agentix.plugins.experiments.engine.outcome import Outcome
 from agentix.plugins.experiments.engine.parts import Datasets, Parts, learn_secrets
-from agentix.plugins.experiments.engine.session import Session
+from agentix.plugins.experiments.engine.session import run_session
 from agentix.plugins.experiments.engine.ship_flows import Preview, Shipping
 from agentix.plugins.experiments.engine.ship_request import ShipRequest
-from agentix.plugins.experiments.progress import Board, CaseCount, Guarded, make_display
+from agentix.plugins.experiments.progress import Board, CaseCount
 from agentix.plugins.experiments.steps import Checked, check_file
 
 _EXECUTOR = ("executor:", "--executor:")
@@ -92,46 +81,30 @@ def _parts(request: ShipRequest, manifest: ExperimentManifest) -> Parts:
 
 def _ship(request: ShipRequest, parts: Parts, signals: SignalLatch) -> int:
     output = Output.stderr() if request.json else Output.stdout()
-    hooks, notes = Hooks.installed()
-    board = Board(request.run.resolve().name, "")
-    with (
-        ExperimentWriter(request.run, seen=board.count) as writer,
-        Guarded(make_display(output, plain=request.json or request.verbose)) as display,
-        ExitStack() as kept,
-    ):
-        manifest = writer.go_on()
-        _fill(board, manifest)
+    outcome = Outcome(resume_with=request.again, began=not request.dry_run)
+    with open_run(
+        parts,
+        request.run,
+        run_id=request.run.resolve().name,
+        output=output,
+        outcome=outcome,
+        verbose=request.verbose,
+        plain=request.json,
+    ) as live:
+        manifest = live.writer.go_on()
+        _fill(live.board, manifest)
         if not request.dry_run:
-            kept.enter_context(logging_to(writer.layout.log, verbose=request.verbose))
-            log.info("%s: shipping as %s says", request.run, request.file)
-        for notice in (*parts.notices, *notes, *writer.notices, *_notices(parts, writer, board)):
-            display.note(f"note: {notice}")
-            log.info("note: %s", notice)
-        publication = kept.enter_context(open_publication(parts, writer.layout.root, hooks=hooks))
-        outcome = Outcome(resume_with=request.again, began=not request.dry_run)
-        preview = Preview(parts, publication, layout=writer.layout, manifest=manifest, board=board, say=display.say)
-
-        async def session() -> None:
-            closing = Closing(parts, writer=writer, board=board, display=display, hooks=hooks, publication=publication)
-            flow = preview if request.dry_run else Shipping(outcome, writer)
-            await Session(
-                flow,
-                parts,
-                closing=closing,
-                outcome=outcome,
-                writer=writer,
-                board=board,
-                display=display,
-                signals=signals,
-            ).run()
-
-        anyio.run(session)
-        ended = preview.manifest if request.dry_run else writer.manifest
+            live.start_log(f"{request.run}: shipping as {request.file} says")
+        live.notes([*live.notices, *_notices(live)])
+        preview = Preview(live, manifest)
+        flow = preview if request.dry_run else Shipping(outcome, live.writer)
+        anyio.run(run_session, flow, live, signals)
+        ended = preview.manifest if request.dry_run else live.writer.manifest
     labels = {step.label for step in parts.pipeline.per_experiment if step.publishes}
     ends = [end for end in ended.ended if end.step in labels]
     code = _exit_code(outcome, () if request.dry_run else ends)
-    withheld = publication.withheld
     if request.json:
+        withheld = live.publication.withheld
         data = {
             "run_id": manifest.run_id,
             "path": str(request.run),
@@ -171,14 +144,14 @@ def _fill(board: Board, manifest: ExperimentManifest) -> None:
             case.of = max(each, case.done)
 
 
-def _notices(parts: Parts, writer: ExperimentWriter, board: Board) -> Iterator[str]:
-    manifest, experiment = writer.manifest, parts.submission.experiment
+def _notices(live: LiveRun) -> Iterator[str]:
+    manifest, experiment = live.writer.manifest, live.parts.submission.experiment
     if experiment.name != manifest.experiment:
         yield f"the file is of the experiment {experiment.name}, the run of {manifest.experiment}"
-    lacking = manifest.planned - len(board.recorded)
+    lacking = manifest.planned - len(live.board.recorded)
     if lacking > 0:
         yield f"{lacking} of {plural(manifest.planned, 'trial')} without a result, which are no part of what is shipped"
     went_through = {(step.label, step.fingerprint) for step in manifest.steps}
-    for step in parts.pipeline.per_trial:
+    for step in live.parts.pipeline.per_trial:
         if step.spec.on_violation == "drop" and (step.label, step.fingerprint()) not in went_through:
             yield f"{step.label} drops trials, and not all went through it as the file has it: only the run drops them"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from agentix.api import AgentixError, StepContext
-from agentix.cli.api import ExperimentManifest, ExperimentWriter, Layout
+from agentix.api import AgentixError, StepContext, without_logins
+from agentix.cli.api import ExperimentManifest, ExperimentWriter
 from agentix.plugins.experiments.commands import CommandRunner
-from agentix.plugins.experiments.engine.closing import Closing, closing_steps
-from agentix.plugins.experiments.engine.flow import Outcome
-from agentix.plugins.experiments.engine.parts import Parts
-from agentix.plugins.experiments.engine.publication import Publication
+from agentix.plugins.experiments.engine.closing import Closing
+from agentix.plugins.experiments.engine.closing_steps import closing_steps
+from agentix.plugins.experiments.engine.live import LiveRun
+from agentix.plugins.experiments.engine.outcome import Outcome
 from agentix.plugins.experiments.engine.published_steps import PublishedSteps, end_of, with_end
 from agentix.plugins.experiments.engine.units import run_context
-from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.steps import ResolvedStep
-from agentix.plugins.experiments.steps.transport_step import without_logins
 
 
 class Shipping:
@@ -43,34 +40,23 @@ class Preview:
     """Makes everything that would be shipped, and tells what that is; nothing is sent, and no ending is kept.
 
     Args:
-        parts: What the run is made of.
-        publication: What of it may leave this machine.
-        layout: Of its directory.
+        live: The run.
         manifest: As it is.
-        board: Told what goes on.
-        say: Tells the user.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        publication: Publication,
-        *,
-        layout: Layout,
-        manifest: ExperimentManifest,
-        board: Board,
-        say: Callable[[str], None],
-    ) -> None:
-        self.layout = layout
+    def __init__(self, live: LiveRun, manifest: ExperimentManifest) -> None:
+        self.layout = live.writer.layout
         self.manifest = manifest
         """With how the steps have ended that make what is shipped."""
         self.shown: list[dict[str, Any]] = []
         """What would go, for programs."""
-        self._publication = publication
-        self._board = board
-        self._say = say
-        self._all = closing_steps(parts)
-        self._steps = PublishedSteps(publication, parts=parts, run=self, steps=self._all, board=board, say=say)
+        self._publication = live.publication
+        self._board = live.board
+        self._say = live.display.say
+        self._all = closing_steps(live.parts)
+        self._steps = PublishedSteps(
+            live.publication, parts=live.parts, run=self, steps=self._all, board=live.board, say=self._say
+        )
 
     async def run(self, runner: CommandRunner, closing: Closing) -> str | None:
         """Do it, and say why not everything could be told."""

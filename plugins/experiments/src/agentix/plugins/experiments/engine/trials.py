@@ -5,77 +5,55 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 
 import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from agentix.api import Case, Event, Hooks, Preparer, Record, Rollout, RunError, Trial
-from agentix.cli.api import Breaker, ExperimentWriter, TrialQueue, log, reason
+from agentix.api import Case, Event, Preparer, Record, Rollout, RunError, Trial
+from agentix.cli.api import Breaker, TrialQueue, log, reason
+from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.engine.after_trial import AfterTrial
 from agentix.plugins.experiments.engine.kept import kept_answer
-from agentix.plugins.experiments.engine.parts import Parts
-from agentix.plugins.experiments.engine.publication import Publication
-from agentix.plugins.experiments.engine.reactions import with_failure, with_step
-from agentix.plugins.experiments.engine.trial_steps import TrialSteps
+from agentix.plugins.experiments.engine.live import LiveRun
+from agentix.plugins.experiments.engine.resuming import Ended
 from agentix.plugins.experiments.engine.work import Executor
 from agentix.plugins.experiments.plan import PlannedTrial
-from agentix.plugins.experiments.progress import Board, Display
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A trial whose trial.json is on the disk and whose steps are still to be done."""
-
-    planned: PlannedTrial
-    record: Record
 
 
 class Trials:
     """One session's trials.
 
     Args:
-        parts: What the run is made of.
+        live: The run.
         executor: Runs a trial.
-        writer: Keeps what comes of it.
-        board: Counts.
-        display: Shows.
-        hooks: Told about it.
-        steps: Runs the steps after a trial.
-        publication: What of the run may leave this machine.
+        runner: Runs configured commands.
         stop_after: How many infrastructure failures of one cause in a row are too many; `None` for never.
         max_cost_usd: What the whole run may cost.
+        width: How many trials run at once.
     """
 
     def __init__(
         self,
-        parts: Parts,
-        *,
+        live: LiveRun,
         executor: Executor,
-        writer: ExperimentWriter,
-        board: Board,
-        display: Display,
-        hooks: Hooks,
-        steps: TrialSteps,
-        publication: Publication,
+        runner: CommandRunner,
+        *,
         stop_after: int | None,
         max_cost_usd: float | None,
+        width: int,
     ) -> None:
-        self.images: dict[str, set[str]] = {}
-        """Digests of the images that trials of a case ran in."""
-        self._parts = parts
+        self._live = live
         self._executor = executor
-        self._writer = writer
-        self._board = board
-        self._display = display
-        self._hooks = hooks
-        self._after = steps
-        self._publication = publication
+        self._writer = live.writer
+        self._board = live.board
+        self._after = AfterTrial(live, runner)
         self._breaker = Breaker(stop_after)
         self._max_cost_usd = max_cost_usd
+        self._width = width
         self._queue: TrialQueue = TrialQueue(())
         self._planned: dict[str, PlannedTrial] = {}
+        self._images: dict[str, set[str]] = {}
         self._freed = anyio.Event()
         self._lost = False
         self._rescored: frozenset[str] = frozenset()
@@ -91,7 +69,7 @@ class Trials:
         """Start no more trials; those that run go on to their end."""
         if self._queue.stopped is None:
             self._queue.stop(why)
-            self._display.say(f"stopping: {why}; running trials go on to their end")
+            self._live.display.say(f"stopping: {why}; running trials go on to their end")
             log.warning("stopping: %s", why)
             if self._preparer is not None:
                 self._preparer.stop()
@@ -103,7 +81,6 @@ class Trials:
         *,
         ended: Sequence[Ended] = (),
         rescored: frozenset[str] = frozenset(),
-        width: int,
     ) -> None:
         """Run trials and the steps after them.
 
@@ -111,28 +88,31 @@ class Trials:
             planned: The trials.
             ended: Trials that ended in an earlier session, of which only the steps are left.
             rescored: Trials whose scoring failed, so that what the agent had done may be scored again.
-            width: How many run at once.
         """
+        experiment = self._live.parts.submission.experiment
         self._rescored = rescored
         self._planned = {trial.trial_id: trial for trial in planned}
         self._queue = TrialQueue(
             (self._executor.trial(trial) for trial in planned),
             max_cost_usd=self._max_cost_usd,
-            max_trial_cost_usd=self._parts.submission.experiment.limits.max_cost_usd,
+            max_trial_cost_usd=experiment.limits.max_cost_usd,
             spent_usd=self._board.summary.cost_usd.total,
         )
         send, receive = anyio.create_memory_object_stream[Ended](math.inf)
         self._send = send
-        wide = min(self._parts.submission.experiment.pipeline.concurrency, len(planned) + len(ended))
-        async with anyio.create_task_group() as tasks:
-            with receive:
-                for _ in range(wide):
-                    tasks.start_soon(self._look_after, receive.clone(), name="agentix.steps")
-            with send:
-                for trial in ended:
-                    self._board.begin(trial.planned.trial_id, trial.planned.case.label, "waiting")
-                    send.send_nowait(trial)
-                await self._run_all(min(width, len(planned)))
+        wide = min(experiment.pipeline.concurrency, len(planned) + len(ended))
+        try:
+            async with anyio.create_task_group() as tasks:
+                with receive:
+                    for _ in range(wide):
+                        tasks.start_soon(self._look_after, receive.clone(), name="agentix.steps")
+                with send:
+                    for trial in ended:
+                        self._board.begin(trial.planned.trial_id, trial.planned.case.label, "waiting")
+                        send.send_nowait(trial)
+                    await self._run_all(min(self._width, len(planned)))
+        finally:
+            self._keep_images()
 
     async def _run_all(self, width: int) -> None:
         async with self._executor.preparing(upcoming=self._queue.upcoming, case_of=self._case_of) as preparer:
@@ -168,21 +148,20 @@ class Trials:
         trial = self._executor.trial(planned)
         self._board.begin(trial_id, planned.case.label, self._executor.step.label)
         log.info("%s started", trial_id)
-        self._tell(self._hooks.call("agentix_trial_started", trial=trial))
+        self._live.told(self._live.hooks.call("agentix_trial_started", trial=trial))
         place = self._writer.layout.trial(trial_id).absolute()
         kept = await anyio.to_thread.run_sync(kept_answer, place) if trial_id in self._rescored else None
         rollout = await self._executor.run(planned, place, on_event=self._on_event, kept=kept)
-        self._tell(self._hooks.call("agentix_trial_finished", trial=trial, rollout=rollout))
+        self._live.told(self._live.hooks.call("agentix_trial_finished", trial=trial, rollout=rollout))
         rollout, record = await self._keep(planned, rollout)
         if record is None:
             self._board.leave(trial_id)
             self._free()
             return
         if record.image_digest is not None:
-            self.images.setdefault(planned.case.name, set()).add(record.image_digest)
+            self._images.setdefault(planned.case.name, set()).add(record.image_digest)
         if (unseen := self._queue.finished(record)) is not None:
-            self._display.say(unseen)
-            log.warning("%s", unseen)
+            self._live.say(unseen)
         self._free()
         self._board.move(trial_id, "waiting")
         assert self._send is not None
@@ -223,9 +202,7 @@ class Trials:
     async def _look_after(self, receive: MemoryObjectReceiveStream[Ended]) -> None:
         with receive:
             async for ended in receive:
-                record = await self._steps(ended)
-                if self._parts.pipeline.per_trial:
-                    await self._after.clean(record.trial_id)
+                record = await self._after.run(ended.record, ended.planned.case)
                 try:
                     await self._writer.finish(record)
                 except Exception as error:
@@ -235,56 +212,24 @@ class Trials:
                     self.stop(f"the line of {record.trial_id} could not be written: {error}")
                     continue
                 self._board.count(record)
-                self._display.result(record, self._board)
+                self._live.display.result(record, self._board)
                 log.info("%s ended: %s", record.trial_id, reason(record))
-                self._tell(self._hooks.call("agentix_record_written", record=record.to_data()))
+                self._live.told(self._live.hooks.call("agentix_record_written", record=record.to_data()))
 
-    async def _steps(self, ended: Ended) -> Record:
-        record, made = ended.record, list[str]()
-        say = partial(log.info, "%s: %s", record.trial_id)
-        for step in self._parts.pipeline.per_trial:
-            self._board.move(record.trial_id, step.label)
-            try:
-                result = await self._after.run(step, record, ended.planned.case, made=made, say=say)
-            except OSError as error:
-                return with_failure(record, step.label, f"its directory could not be made: {error}")
-            if result is None:
-                continue
-            record = with_step(record, result)
-            if step.redacts and result.outcome is not None:
-                record = record.model_copy(update={"redaction": dict(result.outcome.redaction)})
-            log.info("%s step %s: %s %s", record.trial_id, step.label, result.verdict, result.message)
-            self._tell(
-                self._hooks.call(
-                    "agentix_step_finished",
-                    scope="per_trial",
-                    step=step.label,
-                    unit=record.trial_id,
-                    verdict=result.verdict,
-                    message=result.message,
-                )
-            )
-            if result.stops or result.dropped:
-                break
-        if record.dropped and self._publication.redact is not None:
-            record = await self._withdrawn(record)
-        return record
-
-    async def _withdrawn(self, record: Record) -> Record:
-        """Remove what was published of a trial that is dropped."""
-        try:
-            await anyio.to_thread.run_sync(self._publication.forget, [record.trial_id])
-        except OSError as error:
-            # Nothing of it is shipped before that was tried again.
-            return record.model_copy(update={"notes": (*record.notes, f"could not be withdrawn: {error.strerror}")})
-        return record
+    def _keep_images(self) -> None:
+        """Keep with the cases which images their trials ran in."""
+        manifest, images = self._writer.manifest, self._images
+        cases = tuple(
+            case.model_copy(update={"image_digests": tuple(sorted({*case.image_digests, *images[case.name]}))})
+            if case.name in images
+            else case
+            for case in manifest.cases
+        )
+        if cases != manifest.cases:
+            self._writer.update(manifest.model_copy(update={"cases": cases}))
 
     def _on_event(self, event: Event) -> None:
         if event.kind == "phase_started":
             self._board.phase(event.trial_id, event.phase or "", event.attempt)
         elif event.kind in ("attempt_failed", "note"):
             log.warning("%s attempt %s: %s", event.trial_id, event.attempt, event.message)
-
-    def _tell(self, notes: Sequence[str]) -> None:
-        for note in notes:
-            log.warning("%s", note)

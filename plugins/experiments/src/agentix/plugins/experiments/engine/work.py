@@ -35,7 +35,6 @@ from agentix.plugins.experiments.engine.models import llm_of, priced
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.plan import PlannedTrial
 from agentix.plugins.experiments.steps import ResolvedStep
-from agentix.plugins.experiments.steps.ahead import limits_of
 from agentix.plugins.experiments.steps.executors import run_command_executor
 
 OnEvent = Callable[[Event], None]
@@ -67,7 +66,7 @@ class Executor:
         self._run_id = run_id
         self._run_dir = run_dir
         experiment = parts.submission.experiment
-        self._limits = limits_of(experiment.limits)
+        self._limits = experiment.limits.to_limits()
         self._max_attempts = experiment.max_attempts
         self._retry_on = retried(experiment.retry_on)
         self._preparer: Preparer | None = None

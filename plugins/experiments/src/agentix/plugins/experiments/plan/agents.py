@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from agentix.api import AgentixError, PluginNotFound, list_plugins, load, plugin_label
-from agentix.plugins.experiments.commands import commands_of
+from agentix.api import AgentixError, AgentUse, PluginNotFound, list_plugins, load, plugin_label
+from agentix.plugins.experiments.commands import Command, commands_of
 from agentix.plugins.experiments.documents import AgentSpec, Submission, nearest
 
 COMMAND_PREFIX = "agent_"
@@ -43,6 +43,22 @@ def agent_kinds(submission: Submission) -> tuple[AgentKind, ...]:
     return tuple(
         _kind(agent, commands, plugins, where=f"matrix.agents[{number}]")
         for number, agent in enumerate(submission.experiment.matrix.agents)
+    )
+
+
+def agent_use(spec: AgentSpec, commands: Mapping[str, Command]) -> AgentUse:
+    """An agent of the matrix as executors get it.
+
+    Args:
+        spec: It.
+        commands: The configured commands.
+    """
+    command = commands.get(COMMAND_PREFIX + spec.name)
+    return AgentUse(
+        name=spec.id or spec.name,
+        ref=spec.name,
+        options=dict(spec.options),
+        command=None if command is None else command.shell_line(),
     )
 
 

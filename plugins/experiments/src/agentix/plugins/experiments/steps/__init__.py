@@ -5,12 +5,9 @@ from agentix.plugins.experiments.steps.choosing import choose_executor
 from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
 from agentix.plugins.experiments.steps.fingerprint import digest, file_hash, file_hashes
 from agentix.plugins.experiments.steps.inputs import StepProblem, StepRefused
+from agentix.plugins.experiments.steps.pipeline import ResolvedPipeline, resolve_pipeline
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
-from agentix.plugins.experiments.steps.resolving import (
-    ResolvedPipeline,
-    resolve_pipeline,
-    resolve_step,
-)
+from agentix.plugins.experiments.steps.resolving import resolve_step
 from agentix.plugins.experiments.steps.running import (
     Reaction,
     StepResult,

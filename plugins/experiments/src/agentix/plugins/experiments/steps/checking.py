@@ -10,10 +10,10 @@ from agentix.api import AgentixError, list_plugins, load
 from agentix.plugins.experiments.commands import Command, check_commands, commands_of
 from agentix.plugins.experiments.documents import ExperimentError, Problem, Submission, nearest, problem, read
 from agentix.plugins.experiments.plan import AgentKind, agent_kinds
-from agentix.plugins.experiments.steps.ahead import ahead_problems
 from agentix.plugins.experiments.steps.choosing import choose_executor
+from agentix.plugins.experiments.steps.own_checks import own_problems
+from agentix.plugins.experiments.steps.pipeline import ResolvedPipeline, resolve_pipeline
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
-from agentix.plugins.experiments.steps.resolving import ResolvedPipeline, resolve_pipeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def _problems(checked: Checked) -> Iterator[Problem]:
         yield problem(submission, step.path, step.message, near=step.near)
     for found in check_commands(checked.commands, names=_used(checked)):
         yield problem(submission, f"commands.{found.command}.{found.key}", found.message)
-    yield from ahead_problems(submission, checked.commands, checked.pipeline, checked.executor)
+    yield from own_problems(submission, checked.commands, checked.pipeline, checked.executor)
     yield from _agents(checked)
     yield from _datasets(submission)
 

@@ -8,8 +8,9 @@ from agentix.api import Scope, UsageError
 from agentix.plugins.experiments.commands import Command
 from agentix.plugins.experiments.documents import StepSpec
 from agentix.plugins.experiments.steps.inputs import StepRefused
+from agentix.plugins.experiments.steps.pipeline import ResolvedPipeline
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
-from agentix.plugins.experiments.steps.resolving import ResolvedPipeline, resolve_step
+from agentix.plugins.experiments.steps.resolving import resolve_step
 
 AUTO = "auto"
 PREFERRED = "harbor"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentix.api import Scope, ShipRefused, Step, StepContext
 from agentix.plugins.experiments.documents.models import StepSpec
-from agentix.plugins.experiments.steps.templates import fill, variables
+from agentix.plugins.experiments.steps.templates import example, fill, variables
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import Command
@@ -56,6 +56,12 @@ class ResolvedStep:
         """The inputs for one unit: the plugin's model, or plain values for a command."""
         filled = fill(self.given, variables(ctx))
         return filled if self.step is None else self.step.Inputs.model_validate(filled, context={"scope": ctx.scope})
+
+    def example_inputs(self) -> Any:
+        """The plugin's inputs before there is a unit, with an example's values where templates stand."""
+        assert self.step is not None
+        filled = fill(self.given, example(self.scope))
+        return self.step.Inputs.model_validate(filled, context={"scope": self.scope})
 
     def source(self, ctx: StepContext) -> PurePosixPath | None:
         """What it ships of a unit, in the run's directory; `None` where that follows from the steps before it.

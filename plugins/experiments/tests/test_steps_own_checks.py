@@ -73,7 +73,7 @@ def test_what_runs_the_trials_is_told_of_agents_and_limits(lab, needs) -> None:
     with pytest.raises(ExperimentError) as caught:
         lab.run(lab.file(text), executor=f"{needs}:executor")
     assert [(problem.path, problem.line) for problem in caught.value.problems] == [("--executor", None)] * 2
-    assert "agents [('oracle', None), ('m', 'agent_mine')] limits 3" in str(caught.value)
+    assert "agents [('oracle', None), ('m', 'true')] limits 3" in str(caught.value)
     with pytest.raises(ExperimentError) as caught:
         lab.run(lab.file(f'{text}pipeline: {{per_trial: [{{uses: "{needs}:executor"}}]}}\n'), executor=None)
     assert {problem.path for problem in caught.value.problems} == {"pipeline.per_trial[0]"}
