@@ -89,7 +89,7 @@ class CommandAgent:
                             await _keep(running, out, err)
                         except anyio.get_cancelled_exc_class():
                             # What it had printed may not have come here yet.
-                            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxGone, OSError):
+                            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(Exception):
                                 await running.kill()
                                 await _keep(running, out, err)
                             raise
