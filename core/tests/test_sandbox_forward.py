@@ -261,9 +261,13 @@ async def test_a_port_that_is_taken_is_an_error(sandbox: Sandbox) -> None:
 async def test_a_target_that_refuses_resets_the_connection_and_keeps_the_port(
     sandbox: Sandbox,
 ) -> None:
+    # Bound and not listening: it refuses, and nobody else is given its port meanwhile.
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
+        await refused(sandbox, closed.getsockname()[1])
+
+
+async def refused(sandbox: Sandbox, port: int) -> None:
     async with sandbox.forward(port) as address:
         for _ in range(12):
             result = await sandbox.exec([*PYTHON, ASK, str(address.port), "x"], timeout_s=30)

@@ -89,22 +89,22 @@ async def test_a_time_limit_leaves_nothing_of_the_tree(sandbox: Sandbox, prefix:
 
 
 async def test_what_was_printed_before_the_limit_is_in_the_result(sandbox: Sandbox) -> None:
-    result = await sandbox.exec("echo start; echo e >&2; sleep 100", timeout_s=0.5)
+    result = await sandbox.exec("echo start; echo e >&2; sleep 100", timeout_s=2)
     assert (result.stdout, result.stderr, result.timed_out) == (b"start\n", b"e\n", True)
     assert (result.exit_code, result.signal) == (143, "SIGTERM")
-    assert 0.5 <= result.duration_s < 10
+    assert 2 <= result.duration_s < 10
 
 
 async def test_a_command_may_tidy_up_when_its_time_is_over(sandbox: Sandbox) -> None:
     script = "trap 'echo tidy; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
-    result = await sandbox.exec(script, timeout_s=0.5)
+    result = await sandbox.exec(script, timeout_s=2)
     assert (result.exit_code, result.stdout, result.timed_out) == (5, b"ready\ntidy\n", True)
 
 
 async def test_what_ignores_the_request_to_end_is_killed_after_a_grace(sandbox: Sandbox) -> None:
     mark = f"1000.{os.getpid()}"
     script = f"trap '' TERM; for i in $(seq 40); do (setsid sleep {mark} &) ; done; while :; do sleep {mark}; done"
-    result = await sandbox.exec(script, timeout_s=0.5)
+    result = await sandbox.exec(script, timeout_s=2)
     assert (result.signal, result.timed_out) == ("SIGKILL", True)
     assert marked(mark) == []
 
@@ -126,7 +126,7 @@ async def test_a_process_that_keeps_forking_is_caught(sandbox: Sandbox) -> None:
 
 
 async def test_a_process_that_lives_on_without_its_first_thread_is_killed(sandbox: Sandbox) -> None:
-    result = await sandbox.exec([sys.executable, "-c", LEADERLESS], timeout_s=1)
+    result = await sandbox.exec([sys.executable, "-c", LEADERLESS], timeout_s=4)
     assert (result.timed_out, result.signal) == (True, "SIGKILL")
     assert result.duration_s < 8
     await until(lambda: state(int(result.text)) == "")
@@ -315,7 +315,7 @@ async def test_as_pid_1_it_catches_what_is_another_process_all_the_time() -> Non
     mark = f"hopper{os.getpid()}"
     async with OwnPidNamespace().session(SandboxConfig()) as sandbox:
         for _ in range(3):
-            result = await sandbox.exec([sys.executable, "-c", HOPPER + "# " + mark], timeout_s=0.4)
+            result = await sandbox.exec([sys.executable, "-c", HOPPER + "# " + mark], timeout_s=30)
             assert not result.timed_out  # it detached
             await until(lambda: marked(mark))
             await sandbox.kill_all()

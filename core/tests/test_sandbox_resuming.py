@@ -164,12 +164,18 @@ async def test_a_session_may_end_while_its_stream_is_lost() -> None:
     assert sandbox.unreleased is None
 
 
-async def test_a_stream_that_carries_nothing_any_more_is_replaced() -> None:
+async def test_a_stream_that_carries_nothing_any_more_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = lossy.LossyProvider()
-    provider.heartbeat_s, provider.missed_heartbeats = 0.05, 2
+    provider.heartbeat_s, provider.missed_heartbeats = 0.05, 1000
     async with provider.session(SandboxConfig()) as sandbox:
         await sandbox.exec("true")
-        first = provider.streams[0]
+        first, connection, bridge = provider.streams[0], await sandbox.connect(), provider.bridge
+
+        async def patiently(sandbox_id: str, argv: Any) -> Any:
+            connection._missed = 1000
+            return await bridge(sandbox_id, argv)
+
+        monkeypatch.setattr(provider, "bridge", patiently)
 
         async def nothing(max_bytes: int = 0) -> bytes:
             await anyio.sleep_forever()
@@ -178,6 +184,8 @@ async def test_a_stream_that_carries_nothing_any_more_is_replaced() -> None:
         first.receive = nothing
         # What waits in a receive that has begun still comes; after it, nothing does.
         await sandbox.exec("true")
+        # From now until it is dialled again: a server may be slow at any time.
+        connection._missed = 2
         with anyio.fail_after(10):
             assert (await sandbox.exec("echo still")).text == "still\n"
         assert len(provider.streams) == 2

@@ -154,12 +154,21 @@ async def test_wherever_the_way_to_the_engine_breaks_the_results_are_the_same(
         assert len(proxy.streams) - before > 3
 
 
-async def test_a_stream_that_falls_silent_is_dialled_again(images: Any) -> None:
+async def test_a_stream_that_falls_silent_is_dialled_again(images: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async with behind_a_proxy() as (provider, proxy):
-        provider.heartbeat_s, provider.missed_heartbeats = 0.2, 2
+        provider.heartbeat_s, provider.missed_heartbeats = 0.2, 1000
         async with provider.session(SandboxConfig(image=images.busybox)) as sandbox:
             await sandbox.exec("true")
+            connection, bridge = await sandbox.connect(), provider.bridge
+
+            async def patiently(sandbox_id: str, argv: Any) -> Any:
+                connection._missed = 1000
+                return await bridge(sandbox_id, argv)
+
+            monkeypatch.setattr(provider, "bridge", patiently)
             proxy.streams[0].silent.set()
+            # Until it is dialled again and no longer: a container may be slow at any time.
+            connection._missed = 2
             with anyio.fail_after(20):
                 assert (await sandbox.exec("echo on")).text == "on\n"
             assert len(proxy.streams) == 2
