@@ -81,6 +81,7 @@ HOMES = {
         "KeptAnswer",
         "KeepsImages",
         "KeptImage",
+        "NamesPlaces",
         "NeedsMoreSandboxes",
         "Prefetches",
         "Prepares",

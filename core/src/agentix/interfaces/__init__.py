@@ -21,7 +21,16 @@ from agentix.interfaces.dataset import (
 from agentix.interfaces.flow import Earlier, Flow
 from agentix.interfaces.images import KeepsImages, KeptImage, PrunedImages
 from agentix.interfaces.provider import Prefetches, ReachesServices, SandboxProvider, SwitchesNetwork
-from agentix.interfaces.step import ChecksAhead, Executes, Publishes, Redacts, Reports, Step, StepOutcome
+from agentix.interfaces.step import (
+    ChecksAhead,
+    Executes,
+    NamesPlaces,
+    Publishes,
+    Redacts,
+    Reports,
+    Step,
+    StepOutcome,
+)
 from agentix.interfaces.step_context import Probe, Scope, StepContext
 from agentix.interfaces.transport import Receipt, Transport
 from agentix.interfaces.trial_work import AgentUse, KeptAnswer, TrialWork
@@ -51,6 +60,7 @@ __all__ = [
     "KeepsImages",
     "KeptAnswer",
     "KeptImage",
+    "NamesPlaces",
     "NeedsMoreSandboxes",
     "Prefetches",
     "Prepares",

@@ -78,6 +78,23 @@ class Publishes(Protocol):
 
 
 @runtime_checkable
+class NamesPlaces(Protocol):
+    """A per-experiment step that publishes and can tell from its inputs where.
+
+    Two steps that would publish to one place are then an error of the file, before anything runs.
+    """
+
+    def places(self, inputs: Any) -> Iterable[str]:
+        """Places that are among those of `StepOutcome.publish` whenever it publishes anything.
+
+        Args:
+            inputs: Its inputs, with an example's values where templates stand. Where the name of the experiment or of
+                the run is a part of a place, `{{.Experiment}}` or `{{.RunID}}` stands for it.
+        """
+        ...
+
+
+@runtime_checkable
 class Redacts(Protocol):
     """A per-trial step that makes what may be published of a trial out of what the trial left.
 

@@ -1,8 +1,9 @@
-"""What has to come before what, where something of a trial is published."""
+"""What has to come before what where something is published, and that it gets a place of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from agentix.plugins.experiments.steps.inputs import StepProblem
@@ -32,6 +33,37 @@ def order_problems(per_trial: Mapping[str, ResolvedStep]) -> Iterator[StepProble
         redacting = where if step.redacts and redacting is None else redacting
         publishing = step if step.publishes and publishing is None else publishing
         shipping = step if step.ships and shipping is None else shipping
+
+
+def place_problems(per_experiment: Mapping[str, ResolvedStep]) -> Iterator[StepProblem]:
+    """Steps of the whole run that publish to one place, or one inside of what another has, as far as inputs say where.
+
+    Args:
+        per_experiment: The steps in their order, by where they stand.
+    """
+    before: list[tuple[str, ResolvedStep, Sequence[frozenset[str]]]] = []
+    for where, step in per_experiment.items():
+        places = step.places()
+        for other_where, other, theirs in before:
+            # What they have in common for every example, they have whatever templates stand for.
+            found = [_in_common(mine, their) for mine, their in zip(places, theirs, strict=False)]
+            if found and all(found):
+                place = found[0] if len({*found}) == 1 else "something"
+                message = f"publishes {place} where {other.label} does ({other_where}); give one of them another place"
+                yield StepProblem(path=f"{where}.uses", message=message)
+                break
+        before.append((where, step, places))
+
+
+def _in_common(some: Iterable[str], others: Iterable[str]) -> str | None:
+    """A place that stands in the way of another one."""
+    for one in sorted(some):
+        parts = PurePosixPath(one).parts
+        for other in (PurePosixPath(place).parts for place in others):
+            common = min(len(parts), len(other))
+            if parts[:common] == other[:common]:
+                return one
+    return None
 
 
 def where_to_redact(per_trial: Sequence[ResolvedStep]) -> tuple[int, str]:

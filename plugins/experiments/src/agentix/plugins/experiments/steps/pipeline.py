@@ -11,7 +11,7 @@ from agentix.api import Scope, slug
 from agentix.plugins.experiments.documents import Pipeline, StepSpec
 from agentix.plugins.experiments.steps.finding import installed, standard
 from agentix.plugins.experiments.steps.inputs import StepProblem, StepRefused
-from agentix.plugins.experiments.steps.order import order_problems, where_to_redact
+from agentix.plugins.experiments.steps.order import order_problems, place_problems, where_to_redact
 from agentix.plugins.experiments.steps.placement import NOT_FIRST
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
 from agentix.plugins.experiments.steps.resolving import resolve_step
@@ -84,6 +84,7 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
             else:
                 found[scope][path] = step
     problems += order_problems(found[Scope.PER_TRIAL])
+    problems += place_problems(found[Scope.PER_EXPERIMENT])
     per_trial = list(found[Scope.PER_TRIAL].values())
     redact = next((step for step in per_trial if step.redacts), None)
     publishing = [step for steps in found.values() for step in steps.values() if step.publishes]

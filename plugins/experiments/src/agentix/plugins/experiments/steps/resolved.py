@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentix.api import Scope, ShipRefused, Step, StepContext
+from agentix.api import NamesPlaces, Scope, ShipRefused, Step, StepContext
 from agentix.plugins.experiments.documents.models import StepSpec
 from agentix.plugins.experiments.steps.templates import example, fill, variables
 
@@ -57,11 +57,18 @@ class ResolvedStep:
         filled = fill(self.given, variables(ctx))
         return filled if self.step is None else self.step.Inputs.model_validate(filled, context={"scope": ctx.scope})
 
-    def example_inputs(self) -> Any:
+    def example_inputs(self, word: str = "example") -> Any:
         """The plugin's inputs before there is a unit, with an example's values where templates stand."""
         assert self.step is not None
-        filled = fill(self.given, example(self.scope))
+        filled = fill(self.given, example(self.scope, word))
         return self.step.Inputs.model_validate(filled, context={"scope": self.scope})
+
+    def places(self) -> tuple[frozenset[str], ...]:
+        """Where it publishes for sure, for two examples of what templates stand for; empty if it cannot tell."""
+        if not self.publishes or not isinstance(self.step, NamesPlaces):
+            return ()
+        examples = (self.example_inputs(), self.example_inputs("another"))
+        return tuple(frozenset(self.step.places(inputs)) for inputs in examples)
 
     def source(self, ctx: StepContext) -> PurePosixPath | None:
         """What it ships of a unit, in the run's directory; `None` where that follows from the steps before it.

@@ -69,6 +69,6 @@ def scopes_of(template: str) -> frozenset[Scope] | None:
     return VARIABLES.get(inner[1:]) if inner.startswith(".") else None
 
 
-def example(scope: Scope) -> dict[str, str]:
-    """Values to check inputs with before there is a unit."""
-    return {name: f"{slug(name)}-example" for name, scopes in VARIABLES.items() if scope in scopes}
+def example(scope: Scope, word: str = "example") -> dict[str, str]:
+    """Values to check inputs with before there is a unit; others for another word."""
+    return {name: f"{slug(name)}-{word}" for name, scopes in VARIABLES.items() if scope in scopes}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain, count, islice
 from pathlib import Path
@@ -66,6 +66,11 @@ class Archive:
     scopes = frozenset({Scope.PER_TRIAL, Scope.PER_EXPERIMENT})
     Inputs = ArchiveInputs
     publishes = True
+
+    def places(self, inputs: ArchiveInputs) -> Iterable[str]:
+        """The first archive of many trials, which there is wherever there are any."""
+        if inputs.shard is not None:
+            yield f"{PLACE}/{{{{.Experiment}}}}-{0:06d}.{inputs.format}"
 
     async def run(self, ctx: StepContext, inputs: ArchiveInputs) -> StepOutcome:
         """Pack it.

@@ -85,6 +85,10 @@ class Dataset:
         if inputs.format == "parquet" and find_spec("pyarrow") is None:
             yield "format: parquet needs pyarrow: pip install 'agentix-rollouts-steps[parquet]'; or use format: jsonl"
 
+    def places(self, inputs: DatasetInputs) -> Iterable[str]:
+        """Its directory."""
+        yield inputs.dir
+
     async def run(self, ctx: StepContext, inputs: DatasetInputs) -> StepOutcome:
         """Write it.
 
