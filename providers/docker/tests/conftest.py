@@ -86,21 +86,30 @@ async def _import(reference: str, tar: bytes, changes: Sequence[str]) -> None:
         await engine.aclose()
 
 
-async def _image_ids(engine: Engine) -> list[str]:
+async def _layers(engine: Engine, prefix: str) -> list[str]:
+    """Images without a name that were built on those of a prefix: other test runs build on theirs at the same time."""
     listing = (await engine.call("GET", "/images/json", query={"all": "1"}, doing="list images")).json()
-    return [image["Id"] for image in listing if image.get("RepoTags") in (None, [], ["<none>:<none>"])]
+    mine = {image["Id"] for image in listing if any(tag.startswith(prefix) for tag in image.get("RepoTags") or ())}
+    found: list[str] = []
+    for _ in listing:
+        more = [image for image in listing if image.get("ParentId") in mine and image["Id"] not in mine]
+        if not more:
+            break
+        mine |= {image["Id"] for image in more}
+        found += [image["Id"] for image in more if image.get("RepoTags") in (None, [], ["<none>:<none>"])]
+    return found
 
 
-async def _remove(prefix: str, before: Sequence[str]) -> None:
+async def _remove(prefix: str) -> None:
     engine = open_engine()
     try:
+        layers = await _layers(engine, prefix)
         listing = (await engine.call("GET", "/images/json", doing="list images")).json()
         for tag in (tag for image in listing for tag in image.get("RepoTags") or () if tag.startswith(prefix)):
             await engine.call("DELETE", f"/images/{tag}", query={"force": "1"}, doing="remove", ok=(404, 409))
-        for image in await _image_ids(engine):
-            if image not in before:
-                # A layer of a build; one that has children goes with them.
-                await engine.call("DELETE", f"/images/{image}", doing="remove", ok=(404, 409))
+        for layer in reversed(layers):
+            # One that has children goes with them.
+            await engine.call("DELETE", f"/images/{layer}", doing="remove", ok=(404, 409))
         # The volumes of runtimes that nobody needs any more; the one of now is used by other test runs too.
         query = {"filters": json.dumps({"label": ["agentix.tree"]})}
         now = (await base_runtime()).digest
@@ -149,17 +158,7 @@ def images() -> Iterator[Images]:
     """Images on the real engine, gone at the end."""
     if MISSING is not None:
         pytest.skip(MISSING)
-    before: list[str] = []
-
-    async def look() -> None:
-        engine = open_engine()
-        try:
-            before.extend(await _image_ids(engine))
-        finally:
-            await engine.aclose()
-
     apart(base_runtime)
-    apart(look)
     made = Images(f"agentix-test-{uuid.uuid4().hex[:8]}")
     tools: dict[str, bytes | Path | str] = {"bin/busybox": Path(shutil.which("busybox") or "")}
     tools |= {f"bin/{name}": "busybox" for name in APPLETS}
@@ -168,7 +167,7 @@ def images() -> Iterator[Images]:
     made.bash = made.add("bash", {**tools, **_with_libraries("bash")})
     made.empty = made.add("empty", {})
     yield made
-    apart(_remove, made.prefix, before)
+    apart(_remove, made.prefix)
 
 
 def _with_libraries(program: str) -> dict[str, bytes | Path | str]:

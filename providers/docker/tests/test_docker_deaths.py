@@ -18,6 +18,7 @@ import pytest
 from agentix.api import EnvFailed, Mount, Sandbox, SandboxConfig, SandboxGone, base_runtime
 from agentix.providers.docker import DockerProvider
 from agentix.providers.docker.containers import remove_container
+from agentix.providers.docker.gone import what_tripped
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
@@ -80,7 +81,11 @@ async def test_a_sandbox_whose_server_is_killed_for_memory_says_so(provider: Doc
 
 async def test_a_command_that_was_killed_for_memory_is_remarked(provider: DockerProvider, images: Any) -> None:
     async with provider.session(SandboxConfig(image=images.busybox, memory_mb=64)) as sandbox:
-        await sandbox.exec("head -c 200000000 /dev/zero | tail -c 200000000 | wc -c; sleep 0.5", timeout_s=30)
+        await sandbox.exec("head -c 200000000 /dev/zero | tail -c 200000000 | wc -c", timeout_s=30)
+        with anyio.fail_after(20):
+            # The engine itself hears of it a moment later.
+            while not await what_tripped(provider._engine, sandbox.id):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
     async with provider.session(SandboxConfig(image=images.busybox, memory_mb=64)) as other:
         await other.exec("true")
     assert sandbox.remarks == ("docker: processes of the sandbox were killed for memory",)

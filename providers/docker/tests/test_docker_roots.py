@@ -126,7 +126,7 @@ async def test_files_that_were_unmounted_before_the_start_are_noticed_by_what_th
 
     monkeypatch.setattr(module, "unmounted", note)
     monkeypatch.setattr(DockerProvider, "_start", start_while_it_is_unmounted)
-    for _ in range(5):
+    for _ in range(50):
         greetings.clear()
         async with provider.session(SandboxConfig(image=images.busybox)) as sandbox:
             assert (await sandbox.exec("echo here")).text == "here\n"
