@@ -194,7 +194,7 @@ class Lab:
 
     def cli(self, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         """One `agentix` command in a process of its own."""
-        given = {"timeout": 120, "cwd": self.root, "env": {**os.environ, "TERM": "dumb"}, **more}
+        given = {"timeout": 240, "cwd": self.root, "env": {**os.environ, "TERM": "dumb"}, **more}
         command = [str(Path(sys.executable).parent / "agentix"), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, **given)
 

@@ -38,7 +38,7 @@ def cases(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
 
 
@@ -108,7 +108,7 @@ def test_a_signal_ends_a_fetch_and_all_that_it_has_started(place: Path, number: 
     )
     assert (place / "go").read_text() == "ready\n"
     running.send_signal(number)
-    assert running.wait(60) == code
+    assert running.wait(240) == code
     pid = int((place / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -36,7 +36,7 @@ def test_a_signal_ends_what_runs_and_the_run_goes_on_later(lab, number: int, cod
     # Reading ends when a trial of b writes, which it does once those of a have ended or have their slots.
     assert "up" in (lab.root / "up").read_text()
     run.send_signal(number)
-    said, _ = run.communicate(timeout=60)
+    said, _ = run.communicate(timeout=240)
     assert run.returncode == code, said
     assert f"{signal.Signals(number).name}: no new trials" in said
     assert f"resume with: agentix run {file} --id r" in said
@@ -84,9 +84,9 @@ def test_two_processes_with_one_id_do_not_mix(lab) -> None:
     first = subprocess.Popen(command, cwd=lab.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         assert "up" in Path(lab.root / "up").read_text()
-        second = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=60, check=False)
+        second = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=240, check=False)
         assert second.returncode == 2
         assert f"another run writes here (process {first.pid} on" in second.stderr
     finally:
         first.send_signal(signal.SIGTERM)
-        assert first.wait(60) == 143
+        assert first.wait(240) == 143

@@ -121,7 +121,7 @@ def test_two_runs_at_once_leave_a_whole_cache(lab, asked):
         for name in ("one", "two")
     ]
     for run in runs:
-        _, told = run.communicate(timeout=120)
+        _, told = run.communicate(timeout=240)
         assert run.returncode == exit_codes.OK, told
     cached = json.loads((lab.root / "runs" / "gate-cache.json").read_text())["verdicts"]
     assert len(cached) == 2 and all(verdict["ok"] for verdict in cached.values())

@@ -149,7 +149,7 @@ def test_the_live_view_fits_its_terminal_and_leaves_it_clean(size: tuple[int, in
     shown = subprocess.Popen([sys.executable, "-c", LIVE], stdout=side, stderr=side, env=env)
     os.close(side)
     data = b""
-    while select.select([main], [], [], 60)[0]:
+    while select.select([main], [], [], 240)[0]:
         try:
             piece = os.read(main, 65536)
         except OSError:
@@ -158,7 +158,7 @@ def test_the_live_view_fits_its_terminal_and_leaves_it_clean(size: tuple[int, in
             break
         data += piece
     os.close(main)
-    assert shown.wait(60) == 0, data.decode()
+    assert shown.wait(240) == 0, data.decode()
     text = data.decode()
     assert "after Live" in text
     assert "a line that stays" in text

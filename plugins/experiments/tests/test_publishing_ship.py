@@ -208,7 +208,7 @@ def test_a_signal_ends_it_and_the_run_is_not_complete_before_it_was_done(lab, nu
     second = lab.cli("ship", "r", str(file))
     assert second.returncode == 2 and f"another run writes here (process {shipping.pid} on" in second.stderr
     shipping.send_signal(number)
-    said, _ = shipping.communicate(timeout=60)
+    said, _ = shipping.communicate(timeout=240)
     assert shipping.returncode == code, said
     name = signal.Signals(number).name
     assert f"interrupted by {name}; do it again with: agentix ship" in said

@@ -113,7 +113,7 @@ def drive(
     words = ["run", "experiment.yaml", "--id", run_id, "--executor", executor, "-q"]
     words = ["ship", run_id, "experiment.yaml"] if ship else words
     command = [sys.executable, "-c", DRIVER, str(root), label, str(occurrence), run_id, *words]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stdout + done.stderr
     return done.returncode
 
