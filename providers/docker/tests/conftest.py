@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import tarfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import pytest
@@ -20,6 +22,8 @@ from agentix.api import AgentixError, base_runtime
 from agentix.providers.docker import DockerProvider
 from agentix.providers.docker.endpoint import find_endpoint
 from agentix.providers.docker.engine import Engine
+
+T = TypeVar("T")
 
 APPLETS = (
     *("sh", "cat", "head", "tail", "wc", "id", "readlink", "test", "sleep", "echo", "env", "ls", "mkdir", "rm", "true"),
@@ -42,13 +46,15 @@ class Images:
     busybox: str = ""
     bash: str = ""
     empty: str = ""
+    ids: list[str] = field(default_factory=list)
+    """Of all that were imported, also where another one has the name by now."""
     count: int = 0
 
     def add(self, name: str, files: dict[str, bytes | Path | str], *changes: str) -> str:
         """Import an image from files: bytes, a file to copy, or the target of a link."""
         self.count += 1
         reference = f"{self.prefix}/{name}:{self.count}"
-        apart(_import, reference, archive(files), changes)
+        self.ids += apart(_import, reference, archive(files), changes)
         return reference
 
 
@@ -72,7 +78,7 @@ def archive(files: dict[str, bytes | Path | str]) -> bytes:
     return buffer.getvalue()
 
 
-async def _import(reference: str, tar: bytes, changes: Sequence[str]) -> None:
+async def _import(reference: str, tar: bytes, changes: Sequence[str]) -> list[str]:
     # Podman heeds no separate tag.
     query = {"fromSrc": "-", "repo": reference}
     if changes:
@@ -82,15 +88,15 @@ async def _import(reference: str, tar: bytes, changes: Sequence[str]) -> None:
         async with engine.stream("POST", "/images/create", query=query, body=tar, doing="import an image") as pieces:
             said = b"".join([piece async for piece in pieces])
         assert b"error" not in said, said
+        return re.findall("sha256:[0-9a-f]{64}", said.decode())
     finally:
         await engine.aclose()
 
 
-async def _layers(engine: Engine, prefix: str) -> list[str]:
-    """Images without a name that were built on those of a prefix: other test runs build on theirs at the same time."""
+async def _layers(engine: Engine, images: Images) -> list[str]:
+    """Images without a name that were built on these: other test runs build on theirs at the same time."""
     listing = (await engine.call("GET", "/images/json", query={"all": "1"}, doing="list images")).json()
-    mine = {image["Id"] for image in listing if any(tag.startswith(prefix) for tag in image.get("RepoTags") or ())}
-    found: list[str] = []
+    mine, found = {*images.ids}, [*images.ids]
     for _ in listing:
         more = [image for image in listing if image.get("ParentId") in mine and image["Id"] not in mine]
         if not more:
@@ -100,12 +106,12 @@ async def _layers(engine: Engine, prefix: str) -> list[str]:
     return found
 
 
-async def _remove(prefix: str) -> None:
+async def _remove(images: Images) -> None:
     engine = open_engine()
     try:
-        layers = await _layers(engine, prefix)
+        layers = await _layers(engine, images)
         listing = (await engine.call("GET", "/images/json", doing="list images")).json()
-        for tag in (tag for image in listing for tag in image.get("RepoTags") or () if tag.startswith(prefix)):
+        for tag in (tag for image in listing for tag in image.get("RepoTags") or () if tag.startswith(images.prefix)):
             await engine.call("DELETE", f"/images/{tag}", query={"force": "1"}, doing="remove", ok=(404, 409))
         for layer in reversed(layers):
             # One that has children goes with them.
@@ -120,10 +126,10 @@ async def _remove(prefix: str) -> None:
         await engine.aclose()
 
 
-def apart(function: Callable[..., Awaitable[object]], *arguments: object) -> None:
+def apart(function: Callable[..., Awaitable[T]], *arguments: object) -> T:
     """Run in a loop of its own, also where one runs already."""
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(anyio.run, function, *arguments).result()
+        return thread.submit(lambda: anyio.run(function, *arguments)).result()
 
 
 def open_engine() -> Engine:
@@ -167,7 +173,7 @@ def images() -> Iterator[Images]:
     made.bash = made.add("bash", {**tools, **_with_libraries("bash")})
     made.empty = made.add("empty", {})
     yield made
-    apart(_remove, made.prefix)
+    apart(_remove, made)
 
 
 def _with_libraries(program: str) -> dict[str, bytes | Path | str]:
