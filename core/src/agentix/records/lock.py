@@ -84,7 +84,13 @@ class RunLock:
 
         Raises:
             RunLocked: Another process holds it; the message names it.
+            FileNotFoundError: Its directory is not there.
         """
+        while not self._acquire(owner):
+            pass
+
+    def _acquire(self, owner: Owner) -> bool:
+        """Take it; `False` where its owner has removed it in the meantime."""
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -98,6 +104,9 @@ class RunLock:
                 if error.errno not in _NO_LOCKS:
                     raise
                 kernel_locks = False
+            if not self._is_ours(fd):
+                os.close(fd)
+                return False
             earlier = read_owner(self.path)
             if earlier is not None:
                 if self._holds(earlier, owner, kernel_locks=kernel_locks):
@@ -109,6 +118,13 @@ class RunLock:
             os.close(fd)
             raise
         self._fd = fd
+        return True
+
+    def _is_ours(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(fd))
+        except FileNotFoundError:
+            return False
 
     def _holds(self, earlier: Owner, owner: Owner, *, kernel_locks: bool) -> bool:
         if earlier.machine == owner.machine:
@@ -129,6 +145,13 @@ class RunLock:
             with suppress(OSError):
                 os.ftruncate(fd, 0)
             os.close(fd)
+
+    def discard(self) -> None:
+        """Give the lock back, and leave no file of it."""
+        if self._fd is not None:
+            with suppress(OSError):
+                self.path.unlink()
+            self.release()
 
 
 def read_owner(path: Path) -> Owner | None:

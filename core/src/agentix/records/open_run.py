@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +22,8 @@ from agentix.records.record import Record, utc_now
 from agentix.records.repair import writing
 from agentix.records.state import ResumePlan, RunState
 from agentix.records.trial_files import set_aside
+
+_TRIES = 50
 
 
 class OpenRun:
@@ -41,22 +43,52 @@ class OpenRun:
         self.notices: list[str] = []
         self._lock = RunLock(self.layout.lock)
         self._fd: int | None = None
+        self._made = False
         self._commit: GroupCommit | None = None
 
     @contextmanager
     def _opening(self, *, seen: Callable[[Record], None] | None = None) -> Iterator[None]:
         """Take the lock and read what is there; where the block then fails, the lock is given back."""
         with writing(self.layout.root):
-            self.layout.trials.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(Owner.this_process(utc_now()))
+            self._take()
         try:
-            if self._lock.taken_over is not None:
-                self.notices.append(f"taken over from {self._lock.taken_over}, which ended without saying so")
             self.state = RunState.read(self.layout.root, seen=seen)
+            if self._lock.taken_over is not None and (self.state.manifest is not None or self._has_results):
+                self.notices.append(f"taken over from {self._lock.taken_over}, which ended without saying so")
             yield
         except BaseException:
-            self._lock.release()
+            self._give_back()
             raise
+
+    def _take(self) -> None:
+        root = self.layout.root
+        for left in reversed(range(_TRIES)):
+            # What a killed process has left before anything was recorded is as good as nothing.
+            self._made = self._made or not root.exists() or self.layout.lock.exists()
+            try:
+                self.layout.trials.mkdir(parents=True, exist_ok=True)
+                self._lock.acquire(Owner.this_process(utc_now()))
+                return
+            except FileNotFoundError:
+                # Another process has just removed it, since nothing came of its own run.
+                if not left:
+                    raise
+
+    def _give_back(self) -> None:
+        """Release the lock; a directory in which nothing has been recorded does not stay."""
+        layout = self.layout
+        if layout.manifest.exists() or layout.results.exists():
+            self._lock.release()
+            return
+        with suppress(OSError):
+            layout.trials.rmdir()
+        if {entry.name for entry in layout.root.iterdir()} != {layout.lock.name}:
+            self._lock.release()
+            return
+        self._lock.discard()
+        if self._made:
+            with suppress(OSError):
+                layout.root.rmdir()
 
     def __enter__(self) -> Self:
         return self
@@ -116,4 +148,4 @@ class OpenRun:
         if self._fd is not None:
             fd, self._fd, self._commit = self._fd, None, None
             os.close(fd)
-        self._lock.release()
+        self._give_back()

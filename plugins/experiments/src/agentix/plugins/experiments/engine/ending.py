@@ -68,7 +68,8 @@ def print_ending(ending: Ending, output: Output, *, as_json: bool) -> None:
         return
     for line in (*totals(ending.summary), *_verdict(ending)):
         output.line(line)
-    output.line(f"results: {ending.layout.results}")
+    if ending.layout.results.exists():
+        output.line(f"results: {ending.layout.results}")
 
 
 def _verdict(ending: Ending) -> list[str]:

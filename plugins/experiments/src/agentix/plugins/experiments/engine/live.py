@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,9 +99,11 @@ def open_run(
         AgentixError: Another process writes to it, or what is there cannot be read.
     """
     hooks, notes = Hooks.installed()
+    there = {entry.name for entry in path.iterdir()} if path.is_dir() else set[str]()
     board = Board(run_id, parts.submission.experiment.name)
     with (
         ExperimentWriter(path, seen=board.count) as writer,
+        _nothing_left(writer, there=there),
         Guarded(make_display(output, quiet=quiet, plain=plain or verbose)) as display,
         ExitStack() as kept,
     ):
@@ -117,3 +120,25 @@ def open_run(
             verbose=verbose,
             kept=kept,
         )
+
+
+_FIRST = ("run.log", "progress.json", "experiment.yaml", "cases")
+"""What there may be of a run before anything of it is recorded."""
+
+
+@contextmanager
+def _nothing_left(writer: ExperimentWriter, *, there: Collection[str]) -> Iterator[None]:
+    """Remove what this session has made of a run that it could not begin.
+
+    Args:
+        writer: Holds the run's directory.
+        there: What there was before, which somebody else may want.
+    """
+    try:
+        yield
+    finally:
+        if not writer.layout.manifest.exists():
+            for place in (writer.layout.root / name for name in _FIRST if name not in there):
+                shutil.rmtree(place, ignore_errors=True)
+                with suppress(OSError):
+                    place.unlink()
