@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentix.api import run_tool
+from agentix.api import ask_tool, run_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +48,14 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def test_what_is_asked_sees_only_what_is_named_and_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OTHER", "secret")
+    monkeypatch.setenv("HF_TOKEN", "named")
+    done = ask_tool(["sh", "-c", "pwd; env; cat; echo no >&2; exit 3"], host_env=("HF_TOKEN",), cwd=tmp_path)
+    assert (done.exit_code, done.error_text) == (3, "no\n")
+    assert done.text.startswith(f"{tmp_path}\n") and "HF_TOKEN=named\n" in done.text and "OTHER" not in done.text
+    assert ask_tool(["no-such-program-at-all"]).exit_code == 127
+    late = ask_tool(["sh", "-c", "sleep 600 & wait"], timeout_s=0.3)
+    assert late.timed_out and not late.ok and late.signal == "SIGKILL"

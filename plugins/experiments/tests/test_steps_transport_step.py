@@ -12,7 +12,7 @@ from agentix.api import FailureCode, Scope, Secrets, ShipError, ShipRefused, Ste
 from agentix.plugins.experiments.documents import StepSpec
 from agentix.plugins.experiments.steps import ResolvedStep, resolve_step, run_step
 from agentix.plugins.experiments.steps.shipping import Ship
-from agentix.plugins.experiments.steps.transport_step import TransportStep, size, without_logins
+from agentix.plugins.experiments.steps.transport_step import TransportStep, size
 
 pytestmark = pytest.mark.anyio
 
@@ -108,21 +108,6 @@ async def test_a_transport_is_asked_ahead(depot, ctx):
     assert isinstance(resolved.step, TransportStep)
     assert list(resolved.step.check(resolved.inputs(ctx))) == ["there is no program depot; install it"]
     assert list(resolved.step.check(step({"dest": "shelf"}).inputs(ctx))) == []
-
-
-@pytest.mark.parametrize(
-    ("given", "clean"),
-    [
-        ("https://me:pw@host/x?u=a@b", "https://host/x?u=a@b"),
-        ("ssh://git@host/x", "ssh://host/x"),
-        ("https://me:p@ss@host", "https://host"),
-        ("git@host:org/repo", "git@host:org/repo"),
-        ({"a": ["s3://k:v@b", 3]}, {"a": ["s3://b", 3]}),
-        ("remote:path and https://host", "remote:path and https://host"),
-    ],
-)
-async def test_logins_are_taken_out_of_addresses(given, clean):
-    assert without_logins(given) == clean
 
 
 @pytest.mark.parametrize(

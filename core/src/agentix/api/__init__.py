@@ -62,6 +62,11 @@ if TYPE_CHECKING:
         WireError,
         WorkerExited,
     )
+    from agentix.files import (
+        WalkEntry,
+        open_plain,
+        walk,
+    )
     from agentix.hooks import (
         Hooks,
         hookimpl,
@@ -111,6 +116,7 @@ if TYPE_CHECKING:
         StepContext,
         StepOutcome,
         SwitchesNetwork,
+        TellsDestination,
         Transport,
         TrialWork,
     )
@@ -169,6 +175,7 @@ if TYPE_CHECKING:
         Redactor,
         Secrets,
         scan,
+        without_logins,
     )
     from agentix.registry import (
         PLUGIN_API,
@@ -200,6 +207,8 @@ if TYPE_CHECKING:
         SERVER_ARGS,
     )
     from agentix.sandbox import (
+        HUB_ENV,
+        HUB_SETTINGS,
         PROXY_ENV,
         BaseProvider,
         CommandStream,
@@ -214,6 +223,7 @@ if TYPE_CHECKING:
         Tree,
         TreeEntry,
         Unreleased,
+        ask_tool,
         context_var,
         run_tool,
         start_time,
@@ -252,6 +262,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "HUB_ENV",
+    "HUB_SETTINGS",
     "LLM",
     "MASK",
     "PAUSE_ARGS",
@@ -392,6 +404,7 @@ __all__ = [
     "StepOutcome",
     "Summary",
     "SwitchesNetwork",
+    "TellsDestination",
     "TimeoutRule",
     "ToolCall",
     "TrajectoryError",
@@ -409,9 +422,11 @@ __all__ = [
     "Usage",
     "UsageError",
     "VerifierError",
+    "WalkEntry",
     "WireError",
     "WorkerExited",
     "apply_patch",
+    "ask_tool",
     "base_runtime",
     "build_bundle",
     "cache_dir",
@@ -429,6 +444,7 @@ __all__ = [
     "list_plugins",
     "load",
     "load_run",
+    "open_plain",
     "options_schema",
     "parse_pairs",
     "plugin_label",
@@ -452,6 +468,8 @@ __all__ = [
     "trial_id",
     "unpack_tar",
     "usage_of",
+    "walk",
+    "without_logins",
     "write_failure",
 ]
 

@@ -52,6 +52,11 @@ HOMES = {
         "WireError",
         "WorkerExited",
     ),
+    "agentix.files": (
+        "WalkEntry",
+        "open_plain",
+        "walk",
+    ),
     "agentix.hooks": (
         "Hooks",
         "hookimpl",
@@ -101,6 +106,7 @@ HOMES = {
         "StepContext",
         "StepOutcome",
         "SwitchesNetwork",
+        "TellsDestination",
         "Transport",
         "TrialWork",
     ),
@@ -159,6 +165,7 @@ HOMES = {
         "Redactor",
         "Secrets",
         "scan",
+        "without_logins",
     ),
     "agentix.registry": (
         "PLUGIN_API",
@@ -181,6 +188,8 @@ HOMES = {
     ),
     "agentix.runtime": ("PAUSE_ARGS", "SERVER_ARGS"),
     "agentix.sandbox": (
+        "HUB_ENV",
+        "HUB_SETTINGS",
         "PROXY_ENV",
         "BaseProvider",
         "CommandStream",
@@ -195,6 +204,7 @@ HOMES = {
         "Tree",
         "TreeEntry",
         "Unreleased",
+        "ask_tool",
         "context_var",
         "run_tool",
         "start_time",

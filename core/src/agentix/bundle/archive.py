@@ -21,6 +21,7 @@ from agentix.bundle.machine import this_machine
 from agentix.bundle.reference import PathRef, TagRef, parse_bundle_ref, parse_tag
 from agentix.bundle.store import Store, open_store, read_description
 from agentix.errors import BundleError, HostError
+from agentix.files import open_plain
 
 _CHUNK = 1 << 20
 _HINT = "export it again where it was built: agentix bundle export NAME PATH"
@@ -168,8 +169,7 @@ def _copied(source: Path, fresh: Path) -> Description:
             elif entry.kind == "dir":
                 _take(entry, fresh, None, link="", where=source)
             else:
-                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                with os.fdopen(descriptor, "rb") as content:
+                with open_plain(path) as content:
                     _take(entry, fresh, content, link="", where=source)
         except OSError as error:
             if not path.exists() or path.is_symlink() != (entry.kind == "link"):

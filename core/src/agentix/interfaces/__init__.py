@@ -32,7 +32,7 @@ from agentix.interfaces.step import (
     StepOutcome,
 )
 from agentix.interfaces.step_context import Probe, Scope, StepContext
-from agentix.interfaces.transport import Receipt, Transport
+from agentix.interfaces.transport import Receipt, TellsDestination, Transport
 from agentix.interfaces.trial_work import AgentUse, KeptAnswer, TrialWork
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "StepContext",
     "StepOutcome",
     "SwitchesNetwork",
+    "TellsDestination",
     "Transport",
     "TrialWork",
 ]

@@ -24,6 +24,24 @@ class Receipt:
 
 
 @runtime_checkable
+class TellsDestination(Protocol):
+    """A transport that knows where something would go, so that `--dry-run` can tell it."""
+
+    def destination(self, source: Path, inputs: Any, ctx: StepContext) -> str:
+        """Say where to, as the receipt would, without asking the network: the repository, the branch, the folder.
+
+        Args:
+            source: As for `Transport.ship`.
+            inputs: As for `Transport.ship`.
+            ctx: As for `Transport.ship`; nothing is written to its `work_dir`.
+
+        Raises:
+            ShipRefused: It can be told already that it cannot go there.
+        """
+        ...
+
+
+@runtime_checkable
 class Transport(Protocol):
     """One way out. A transport named `my-store` is usable as the step `ship_my_store`."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -12,11 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
+from agentix.files import kind_of, open_plain
 from agentix.redaction.blocks import piped
 from agentix.redaction.containers import UNREADABLE, Inside
 from agentix.redaction.git_patches import BinaryParts
+from agentix.redaction.holes import mostly_holes
 from agentix.redaction.json_files import Broken, may_be_json, mended_copy, still_json
-from agentix.redaction.opening import mostly_holes, opened
 from agentix.redaction.pieces import BLOCK, Check, NotText, as_before, as_utf8, pieces, unchecked
 from agentix.redaction.results import RedactionResult
 from agentix.redaction.sorts import HEAD, encoding_of, is_binary
@@ -38,14 +38,12 @@ def redacted_file(
         check: Called often; what it raises ends the work.
     """
     shown = redactor.text(name)
-    if what := not_a_file(source.lstat().st_mode):
-        return RedactionResult(left_out={shown: what})
+    if (kind := kind_of(source.lstat().st_mode)) != "file":
+        return RedactionResult(left_out={shown: kind})
     temp = target.with_name(f".{uuid4().hex}.tmp")
     try:
-        with opened(source) as file, temp.open("xb") as copy:
+        with open_plain(source) as file, temp.open("xb") as copy:
             about = os.fstat(file.fileno())
-            if what := not_a_file(about.st_mode):
-                return RedactionResult(left_out={shown: what})
             if mostly_holes(about):
                 return RedactionResult(refused={shown: f"a sparse file of {about.st_size} bytes, most of them holes"})
             reason, counts = _copied(redactor, file, copy, name, check)
@@ -58,19 +56,6 @@ def redacted_file(
         with suppress(FileNotFoundError):
             temp.unlink()
     return RedactionResult(counts=dict(counts), files=1, bytes=size)
-
-
-def not_a_file(mode: int) -> str | None:
-    """What something is that is no plain file."""
-    if stat.S_ISREG(mode):
-        return None
-    if stat.S_ISLNK(mode):
-        return "link"
-    if stat.S_ISFIFO(mode):
-        return "pipe"
-    if stat.S_ISDIR(mode):
-        return "directory"
-    return "socket" if stat.S_ISSOCK(mode) else "device"
 
 
 def _copied(
@@ -127,13 +112,13 @@ def _kept_valid(file: IO[bytes], copy: IO[bytes]) -> str | None:
     new = path.with_suffix(".json.tmp")
     try:
         file.seek(0)
-        with opened(path) as masked:
+        with open_plain(path) as masked:
             if still_json(file, masked):
                 return None
         file.seek(0)
-        with opened(path) as masked, new.open("xb") as valid:
+        with open_plain(path) as masked, new.open("xb") as valid:
             valid.writelines(mended_copy(file, masked))
-        with opened(new) as valid:
+        with open_plain(new) as valid:
             copy.seek(0)
             shutil.copyfileobj(valid, copy, BLOCK)
             copy.truncate()
@@ -147,7 +132,7 @@ def _kept_valid(file: IO[bytes], copy: IO[bytes]) -> str | None:
 
 def _refused(redactor: Redactor, copy: IO[bytes], check: Check) -> str | None:
     """Why the copy of a binary file may not be published."""
-    with opened(Path(copy.name)) as file:
+    with open_plain(Path(copy.name)) as file:
         for form, where in Inside(redactor.secrets, size=os.fstat(file.fileno()).st_size, check=check).hits(file):
             if form == UNREADABLE:
                 return f"it cannot be looked into: {where}"

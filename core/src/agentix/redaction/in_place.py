@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from agentix.files import open_plain
 from agentix.redaction.blocks import Filter, Search, piped
+from agentix.redaction.holes import mostly_holes, without_holes
 from agentix.redaction.names import ends_within, free_name
-from agentix.redaction.opening import mostly_holes, opened, without_holes
 from agentix.redaction.pieces import NotText, as_before, as_utf8, pieces
 from agentix.redaction.sorts import HEAD, encoding_of
 from agentix.redaction.spans import MASK
@@ -52,7 +53,7 @@ def _rename(secrets: Secrets, directory: Path) -> None:
 
 def holds(secrets: Secrets, path: Path) -> bool:
     """Whether a value stands in a file."""
-    with opened(path) as file:
+    with open_plain(path) as file:
         search = Search(secrets.spans, reach=secrets.reach)
         if mostly_holes(os.fstat(file.fileno())):
             return any(search.feed(piece) for piece in without_holes(file))
@@ -74,7 +75,7 @@ def _rewritten(secrets: Secrets, path: Path, about: os.stat_result) -> bool:
         return False
     temp = path.with_name(f".{uuid4().hex}.tmp")
     try:
-        with opened(path) as source, temp.open("xb") as target:
+        with open_plain(path) as source, temp.open("xb") as target:
             head = source.read(HEAD)
             source.seek(0)
             try:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentix.files import WalkEntry, open_plain, walk
 from agentix.redaction.names import ends_within
-from agentix.redaction.opening import opened
 from agentix.redaction.pieces import Check, unchecked
 from agentix.redaction.results import Finding
 from agentix.redaction.secrets import Secrets
@@ -35,35 +34,25 @@ def scan(path: Path, secrets: Secrets, *, check: Check | None = None) -> list[Fi
 
 
 def _findings(path: Path, secrets: Secrets, check: Check) -> Iterator[Finding]:
-    if not path.is_dir() or path.is_symlink():
-        yield from _named(path.name, ".", secrets)
-        yield from _in_file(path, ".", secrets, check)
-        return
-    waiting = [""]
-    while waiting:
-        place = waiting.pop()
-        for entry in sorted(os.scandir(path / place), key=lambda entry: entry.name):
-            check()
-            relative = f"{place}/{entry.name}" if place else entry.name
-            shown = secrets.text(relative)
-            yield from _named(entry.name, shown, secrets)
-            if "/" in relative and ends_within(secrets, relative, entry.name):
-                yield Finding(path=shown, form="plain", where="path")
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(relative)
-            else:
-                yield from _in_file(Path(entry.path), shown, secrets, check)
+    for entry in walk(path):
+        check()
+        relative = os.fsdecode(entry.name)
+        name = relative.rpartition("/")[2] or path.name
+        shown = secrets.text(relative) or "."
+        yield from _named(name, shown, secrets)
+        if "/" in relative and ends_within(secrets, relative, name):
+            yield Finding(path=shown, form="plain", where="path")
+        yield from _inside(entry, entry.below(path), shown, secrets, check)
 
 
-def _in_file(path: Path, shown: str, secrets: Secrets, check: Check) -> Iterator[Finding]:
-    about = path.lstat()
-    if stat.S_ISLNK(about.st_mode):
+def _inside(entry: WalkEntry, path: Path, shown: str, secrets: Secrets, check: Check) -> Iterator[Finding]:
+    if entry.kind == "link":
         yield from _named(str(path.readlink()), shown, secrets, where="link")
-    elif stat.S_ISREG(about.st_mode):
+    elif entry.kind == "file":
         from agentix.redaction.containers import Inside
 
-        with opened(path) as file:
-            for form, where in Inside(secrets, size=about.st_size, check=check).hits(file):
+        with open_plain(path) as file:
+            for form, where in Inside(secrets, size=entry.size, check=check).hits(file):
                 yield Finding(path=shown, form=form, where=where)
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from agentix.redaction.files import not_a_file, redacted_file
+from agentix.files import listed
+from agentix.redaction.files import redacted_file
 from agentix.redaction.names import ends_within, free_name
 from agentix.redaction.pieces import unchecked
 from agentix.redaction.results import RedactionResult
@@ -34,35 +35,33 @@ def redacted_tree(
     target.chmod(0o755)
     done = _Done()
     skipped = {str(PurePosixPath(path)) for path in skip}
-    waiting = [("", target)]
+    waiting = [(b"", target)]
     while waiting:
         place, into = waiting.pop()
-        entries = sorted(os.scandir(source / place), key=lambda entry: entry.name)
-        taken = {entry.name for entry in entries}
+        entries = listed(os.fsencode(source), place)
+        # A directory at a time: a new name must be none that another one there has.
+        taken = {os.path.basename(os.fsdecode(entry.name)) for entry in entries}  # noqa: PTH119
         for entry in entries:
-            relative = f"{place}/{entry.name}" if place else entry.name
+            relative = os.fsdecode(entry.name)
+            old = os.path.basename(relative)  # noqa: PTH119
             if relative in skipped:
                 continue
             if check is not None:
                 check()
             shown = redactor.text(relative, ips=False)
-            if not entry.is_dir(follow_symlinks=False) and (
-                what := not_a_file(entry.stat(follow_symlinks=False).st_mode)
-            ):
-                done.left_out[shown] = what
+            if entry.kind not in ("file", "directory"):
+                done.left_out[shown] = entry.kind
                 continue
-            name = _clean_name(redactor, relative, entry.name, taken)
+            name = _clean_name(redactor, relative, old, taken)
             taken.add(name)
-            if entry.is_dir(follow_symlinks=False):
+            if entry.kind == "directory":
                 (into / name).mkdir()
                 (into / name).chmod(0o755)
-                waiting.append((relative, into / name))
+                waiting.append((entry.name, into / name))
             else:
-                done.add(
-                    redacted_file(redactor, Path(entry.path), into / name, name=entry.name, check=check or unchecked),
-                    shown,
-                )
-            if name != entry.name:
+                made = redacted_file(redactor, entry.below(source), into / name, name=old, check=check or unchecked)
+                done.add(made, shown)
+            if name != old:
                 done.renamed[shown] = str((into / name).relative_to(target))
     return done.result()
 

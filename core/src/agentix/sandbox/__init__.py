@@ -10,12 +10,14 @@ from agentix.sandbox.provider import BaseProvider
 from agentix.sandbox.sandbox import Sandbox, Unreleased
 from agentix.sandbox.service import Service
 from agentix.sandbox.socket_stream import SocketStream
-from agentix.sandbox.tool import PROXY_ENV, run_tool
+from agentix.sandbox.tool import HUB_ENV, HUB_SETTINGS, PROXY_ENV, ask_tool, run_tool
 from agentix.sandbox.transfer import DownloadReport
 from agentix.sandbox.tree import Tree, TreeEntry
 from agentix.sandbox.untrusted_tar import unpack_tar
 
 __all__ = [
+    "HUB_ENV",
+    "HUB_SETTINGS",
     "PROXY_ENV",
     "BaseProvider",
     "CommandStream",
@@ -30,6 +32,7 @@ __all__ = [
     "Tree",
     "TreeEntry",
     "Unreleased",
+    "ask_tool",
     "context_var",
     "run_tool",
     "start_time",

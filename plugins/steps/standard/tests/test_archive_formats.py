@@ -19,7 +19,7 @@ from agentix.api import Scope
 from agentix.plugins.steps.standard.archive import Archive, ArchiveInputs
 from agentix.plugins.steps.standard.archive.packing import pack
 from agentix.plugins.steps.standard.archive.tar import header
-from agentix.plugins.steps.standard.tree import LeftOut, entries
+from agentix.plugins.steps.standard.left_out import LeftOut, files_and_directories
 
 FORMATS = ["tar", "tar.gz", "tar.zst", "zip"]
 GIB = 1 << 30
@@ -164,7 +164,7 @@ def test_a_file_that_changes_while_it_is_packed_is_an_error(tmp_path, format):
     file = tmp_path / "t" / "f"
     file.write_bytes(b"x" * 10)
     for content in (b"x" * 9, b"x" * 11):
-        found = [*entries(tmp_path / "t", left_out=LeftOut())]
+        found = [*files_and_directories(tmp_path / "t", left_out=LeftOut())]
         file.write_bytes(content)
         with (tmp_path / "out").open("wb") as out, pytest.raises(OSError, match="changed while it was packed"):
             pack(out, tmp_path / "t", iter(found), format=format, prefix=b"t", check=lambda: None)
@@ -183,7 +183,14 @@ def test_a_zip_holds_a_file_of_more_than_4_gib(tmp_path):
     with (tmp_path / "t" / "huge").open("wb") as file:
         file.truncate(4 * GIB + 1)
     with (tmp_path / "huge.zip").open("wb") as out:
-        pack(out, tmp_path / "t", entries(tmp_path / "t", left_out=LeftOut()), format="zip", prefix=b"t", check=int)
+        pack(
+            out,
+            tmp_path / "t",
+            files_and_directories(tmp_path / "t", left_out=LeftOut()),
+            format="zip",
+            prefix=b"t",
+            check=int,
+        )
     with zipfile.ZipFile(tmp_path / "huge.zip") as zipped:
         assert [(info.filename, info.file_size) for info in zipped.infolist()] == [("t/huge", 4 * GIB + 1)]
 
@@ -200,7 +207,9 @@ def test_many_files_take_no_memory_to_speak_of(tmp_path, format):
             (directory / str(number)).write_bytes(b"x")
         with (tmp_path / "out").open("wb") as out:
             tracemalloc.start()
-            pack(out, top, entries(top, left_out=LeftOut()), format=format, prefix=b"t", check=lambda: None)
+            pack(
+                out, top, files_and_directories(top, left_out=LeftOut()), format=format, prefix=b"t", check=lambda: None
+            )
             most = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         return most
@@ -217,7 +226,7 @@ def test_whatever_is_packed_is_read_back_by_tarfile(tmp_path_factory, files):
         write(top, name, content)
     target = tmp_path_factory.mktemp("out") / "t.tar"
     with target.open("wb") as out:
-        pack(out, top, entries(top, left_out=LeftOut()), format="tar", prefix=b"t", check=lambda: None)
+        pack(out, top, files_and_directories(top, left_out=LeftOut()), format="tar", prefix=b"t", check=lambda: None)
     read = {}
     with tarfile.open(target, encoding="utf-8", errors="surrogateescape") as tar:
         for member in tar:

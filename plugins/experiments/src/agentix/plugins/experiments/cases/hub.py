@@ -8,22 +8,12 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from agentix.api import PROXY_ENV
+from agentix.api import HUB_ENV, HUB_SETTINGS
 from agentix.plugins.experiments.cases.fetching import Fetched, FetchFailed, Wanted, last_line, says
 from agentix.plugins.experiments.cases.finding import literal_prefix
 from agentix.plugins.experiments.commands import Command, CommandRunner
 
-_SEEN = (
-    *("HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "XDG_CACHE_HOME"),
-    *PROXY_ENV,
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-)
-_VARIABLES = {
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_HUB_DISABLE_UPDATE_CHECK": "1",
-    "NO_COLOR": "1",
-}
+_SEEN = (*HUB_ENV, "HF_HUB_OFFLINE")  # what was downloaded once can be had without the hub
 _NO_REVISION = ("revisionnotfound", "revision not found", "invalid rev id")
 _FINAL = (
     *("repositorynotfound", "repository not found", "repo not found", "gatedrepo", "gated", "401 client error"),
@@ -51,7 +41,7 @@ class HubFetcher:
         command = Command(
             name="hf", form="run", argv=tuple(argv), env=_SEEN, timeout_s=self.timeout_s, origin=self.file
         )
-        result = await runner.run(command, variables=_VARIABLES, log=log)
+        result = await runner.run(command, variables=HUB_SETTINGS, log=log)
         said = result.stderr + result.stdout
         if not result.ok:
             if says(said, _NO_REVISION):

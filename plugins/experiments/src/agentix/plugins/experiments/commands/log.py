@@ -17,7 +17,11 @@ _MASK = b"***"
 
 
 class Scrubber:
-    """Takes known values out of a stream of bytes, also where a piece ends within one."""
+    """Takes known values out of a stream of bytes, also where a piece ends within one.
+
+    `Secrets` finds every form of a value, and keeps kilobytes until it is sure; a log is read while it is written, so
+    that here only what may be the beginning of a value itself is kept.
+    """
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         found = {secret for secret in secrets if len(secret) >= _SHORTEST}
@@ -51,7 +55,11 @@ class Scrubber:
     @staticmethod
     def _begun(data: bytes, secret: bytes) -> int:
         """Length of the longest end of the data that the secret starts with."""
-        return next((size for size in range(min(len(secret) - 1, len(data)), 0, -1) if data.endswith(secret[:size])), 0)
+        end, first = data[-(len(secret) - 1) :], secret[:1]
+        start = end.find(first)
+        while start >= 0 and not secret.startswith(end[start:]):
+            start = end.find(first, start + 1)
+        return len(end) - start if start >= 0 else 0
 
 
 class CommandLog:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentix.api import Secrets, ShipRefused, scan
 from agentix.plugins.experiments.publishing.places import NotPublished
-from agentix.plugins.experiments.publishing.trees import files_below
+from agentix.plugins.experiments.publishing.trees import plain_files
 from agentix.plugins.experiments.steps.transport_step import size
 
 _SHOWN = 5
@@ -57,7 +57,7 @@ def look_up(root: Path, place: str | None, *, default: str | None) -> Shipment:
     try:
         if not path.resolve().is_relative_to(root.resolve()):
             raise ShipRefused(f"{where}: leads out of what is published")
-        sizes = [about.st_size for _, about in files_below(path)]
+        sizes = [entry.size for entry in plain_files(path)]
     except FileNotFoundError:
         raise ShipRefused(
             f"{where}: nothing of that name is published",

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from agentix.api import WalkEntry, walk
 from agentix.plugins.experiments.publishing.places import NotPublished
 
 _NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES})
@@ -26,52 +27,25 @@ def stamp_of(path: Path) -> str:
         FileNotFoundError: There is nothing.
     """
     found = hashlib.blake2b(digest_size=12)
-    about = path.lstat()
-    if stat.S_ISREG(about.st_mode):
-        found.update(_line(b"", about))
-    elif stat.S_ISDIR(about.st_mode):
-        for name, entry in _below(os.fsencode(path)):
-            found.update(_line(name, entry))
-    else:
-        raise NotPublished(f"{path}: is neither a file nor a directory")
+    for entry in plain_files(path):
+        about = (len(entry.name), entry.name, entry.size, entry.mtime_ns, entry.inode)
+        found.update(b"%d:%b:%d:%d:%d;" % about)
     return found.hexdigest()
 
 
-def _line(name: bytes, about: os.stat_result) -> bytes:
-    return b"%d:%b:%d:%d:%d;" % (len(name), name, about.st_size, about.st_mtime_ns, about.st_ino)
-
-
-def _below(root: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
-    waiting = [b""]
-    while waiting:
-        here = waiting.pop()
-        with os.scandir(os.path.join(root, here)) as entries:  # noqa: PTH118
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                name = os.path.join(here, entry.name)  # noqa: PTH118
-                about = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(about.st_mode):
-                    waiting.append(name)
-                elif stat.S_ISREG(about.st_mode):
-                    yield name, about
-                else:
-                    shown = os.fsdecode(os.path.join(root, name))  # noqa: PTH118
-                    raise NotPublished(f"{shown}: is neither a file nor a directory, and only those are published")
-
-
-def files_below(path: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Name and status of every file below a directory; of a file, its own with an empty name.
+def plain_files(path: Path) -> Iterator[WalkEntry]:
+    """Every file below a directory; of a file, it itself.
 
     Raises:
         NotPublished: There is something else than files and directories.
+        FileNotFoundError: There is nothing.
     """
-    about = path.lstat()
-    if stat.S_ISREG(about.st_mode):
-        yield "", about
-        return
-    if not stat.S_ISDIR(about.st_mode):
-        raise NotPublished(f"{path}: is neither a file nor a directory")
-    for name, entry in _below(os.fsencode(path)):
-        yield os.fsdecode(name), entry
+    for entry in walk(path):
+        if entry.kind == "file":
+            yield entry
+        elif entry.kind != "directory":
+            where = entry.below(path)
+            raise NotPublished(f"{where}: is neither a file nor a directory, and only those are published")
 
 
 def put(source: Path, target: Path, *, trash: Path) -> None:
@@ -139,10 +113,10 @@ def link(source: Path, target: Path, *, room: Path) -> None:
             _link_file(source, new)
         else:
             new.mkdir()
-            for name, _ in files_below(source):
-                there = new / name
+            for entry in plain_files(source):
+                there = entry.below(new)
                 there.parent.mkdir(parents=True, exist_ok=True)
-                _link_file(source / name, there)
+                _link_file(entry.below(source), there)
         put(new, target, trash=room)
     finally:
         clear(new)
@@ -160,8 +134,8 @@ def _link_file(source: Path, target: Path) -> None:
 def is_linked(source: Path, target: Path) -> bool:
     """Whether the target is what `link` has made of the source."""
     try:
-        one = {name: (about.st_size, about.st_mtime_ns) for name, about in files_below(source)}
-        other = {name: (about.st_size, about.st_mtime_ns) for name, about in files_below(target)}
+        one = {entry.name: (entry.size, entry.mtime_ns) for entry in plain_files(source)}
+        other = {entry.name: (entry.size, entry.mtime_ns) for entry in plain_files(target)}
     except (OSError, NotPublished):
         return False
     return one == other

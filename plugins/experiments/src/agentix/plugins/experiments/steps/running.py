@@ -23,7 +23,6 @@ from agentix.api import (
 )
 from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
-from agentix.plugins.experiments.steps.transport_step import without_logins
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import CommandRunner
@@ -194,8 +193,9 @@ def _inner(error: BaseException) -> BaseException:
 
 def _cleaned(text: str, ctx: StepContext) -> str:
     """What a tool says may repeat the address that it was given, with the password in it."""
-    cleaned: str = without_logins(text)
-    return ctx.secrets.text(cleaned)
+    from agentix.api import without_logins
+
+    return ctx.secrets.text(without_logins(text))
 
 
 def _message(error: BaseException) -> str:

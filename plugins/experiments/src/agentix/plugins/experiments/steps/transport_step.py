@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from uuid import uuid4
 import anyio.to_thread
 from pydantic import BaseModel, Field, create_model
 
-from agentix.api import ConfigError, Receipt, Scope, ShipRefused, StepContext, StepOutcome, Transport
+from agentix.api import ConfigError, Receipt, Scope, ShipRefused, StepContext, StepOutcome, TellsDestination, Transport
 
 if TYPE_CHECKING:
     from agentix.api import AgentUse, Limits
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 RECEIPT = "receipt.json"
 PATH = "path"
 """The input of every step that ships: what, in the run's directory."""
-_USER_INFO = re.compile(r"(?<=://)[^\s/?#]*@")
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
@@ -48,6 +46,16 @@ class TransportStep:
         check = getattr(self.transport, "check", None)
         return () if check is None else check(inputs)
 
+    def destination(self, ctx: StepContext, inputs: Any) -> str | None:
+        """Where the transport would send what the context names; `None` where it cannot tell.
+
+        Raises:
+            ShipRefused: It knows already that it could not.
+        """
+        if not isinstance(self.transport, TellsDestination) or ctx.path is None:
+            return None
+        return self.transport.destination(ctx.path, inputs, ctx)
+
     async def run(self, ctx: StepContext, inputs: Any) -> StepOutcome:
         """Ship what the context names.
 
@@ -55,6 +63,8 @@ class TransportStep:
             ShipRefused: There is nothing, or the transport says so.
             ShipError: The transport says so.
         """
+        from agentix.api import without_logins
+
         if ctx.path is None:
             raise ShipRefused(f"{self.name}: there is nothing to ship")
         receipt = await self.transport.ship(ctx.path, inputs, ctx)
@@ -73,17 +83,6 @@ class TransportStep:
         await anyio.to_thread.run_sync(_write, ctx.work_dir / RECEIPT, told)
         files = f"{receipt.files} {'file' if receipt.files == 1 else 'files'}"
         return StepOutcome(message=f"{files}, {size(receipt.bytes)} to {told['destination']}", outputs=told)
-
-
-def without_logins(given: Any) -> Any:
-    """The same without user names and passwords in addresses, wherever in it they stand."""
-    if isinstance(given, str):
-        return _USER_INFO.sub("", given)
-    if isinstance(given, Mapping):
-        return {key: without_logins(value) for key, value in given.items()}
-    if isinstance(given, list | tuple):
-        return [without_logins(value) for value in given]
-    return given
 
 
 def size(count: int) -> str:

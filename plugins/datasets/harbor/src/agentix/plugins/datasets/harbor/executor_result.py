@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agentix.api import Usage
+from agentix.api import Usage, open_plain
 
 RESULT_FILE = "result.json"
 MAX_RESULT_BYTES = 64 << 20
@@ -204,15 +203,12 @@ def plain_text(path: Path, *, limit: int) -> str:
         BadResult: It is something else, too large, or no text.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = open_plain(path)
     except OSError as error:
         raise BadResult(f"it cannot be read: {error.strerror}") from None
-    with os.fdopen(fd, "rb") as file:
-        about = os.fstat(fd)
-        if not stat.S_ISREG(about.st_mode):
-            raise BadResult("it is no plain file")
-        if about.st_size > limit:
-            raise BadResult(f"it has {about.st_size} bytes")
+    with file:
+        if (size := os.fstat(file.fileno()).st_size) > limit:
+            raise BadResult(f"it has {size} bytes")
         try:
             return file.read(limit).decode("utf-8")
         except UnicodeDecodeError as error:

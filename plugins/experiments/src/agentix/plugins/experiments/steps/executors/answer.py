@@ -6,13 +6,12 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentix.api import Failure, FailureCode
+from agentix.api import Failure, FailureCode, open_plain
 
 FAILURE_FILE = "failure.txt"
 REWARD_FILE = "reward.txt"
@@ -164,19 +163,15 @@ def _text(path: Path) -> str | None:
         Unusable: There is something else, or too much of it.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = open_plain(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Unusable(f"cannot be read: {error.strerror}") from None
-    try:
-        about = os.fstat(fd)
-        if not stat.S_ISREG(about.st_mode):
-            raise Unusable("is no plain file")
-        if about.st_size > _LONGEST:
-            raise Unusable(f"has {about.st_size} bytes")
-        return os.read(fd, _LONGEST + 1).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unusable(f"is no text: byte {error.start} is not UTF-8") from None
-    finally:
-        os.close(fd)
+    with file:
+        if (size := os.fstat(file.fileno()).st_size) > _LONGEST:
+            raise Unusable(f"has {size} bytes")
+        try:
+            return file.read(_LONGEST + 1).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise Unusable(f"is no text: byte {error.start} is not UTF-8") from None

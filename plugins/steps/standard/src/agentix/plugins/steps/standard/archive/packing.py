@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
+from agentix.api import WalkEntry, open_plain
 from agentix.plugins.steps.standard.archive.tar import TarWriter
-from agentix.plugins.steps.standard.tree import Entry, opened
 
 Format = Literal["tar", "tar.gz", "tar.zst", "zip"]
 
@@ -24,7 +24,7 @@ _UNIX = 3
 
 
 def pack(
-    out: BinaryIO, top: Path, found: Iterator[Entry], *, format: Format, prefix: bytes, check: Callable[[], None]
+    out: BinaryIO, top: Path, found: Iterator[WalkEntry], *, format: Format, prefix: bytes, check: Callable[[], None]
 ) -> tuple[int, int]:
     """Write an archive.
 
@@ -48,10 +48,10 @@ def pack(
     files = size = 0
     with compressed(out, format) as stream:
         tar = TarWriter(stream, check=check)
-        tar.add(prefix, Entry(b"", directory=True), top=top)
+        tar.add(prefix, WalkEntry(b"", "directory"), top=top)
         for entry in found:
             tar.add(prefix + b"/" + entry.name, entry, top=top)
-            files += not entry.directory
+            files += entry.kind == "file"
             size += entry.size
         tar.close()
     return files, size
@@ -79,7 +79,7 @@ def _compressor(out: BinaryIO, format: Format) -> io.RawIOBase:
 
 
 def _pack_zip(
-    out: BinaryIO, top: Path, found: Iterator[Entry], *, prefix: bytes, check: Callable[[], None]
+    out: BinaryIO, top: Path, found: Iterator[WalkEntry], *, prefix: bytes, check: Callable[[], None]
 ) -> tuple[int, int]:
     files = size = 0
     buffer = memoryview(bytearray(_BUFFER))
@@ -87,12 +87,12 @@ def _pack_zip(
         for entry in found:
             check()
             member = _zip_member(prefix + b"/" + entry.name, entry)
-            if entry.directory:
+            if entry.kind == "directory":
                 archive.writestr(member, b"")
                 continue
-            with opened(top, entry.name) as file, archive.open(member, "w") as target:
+            with open_plain(entry.below(top), buffering=0) as file, archive.open(member, "w") as target:
                 left = entry.size
-                while got := file.readinto(buffer):  # type: ignore[attr-defined]
+                while got := file.readinto(buffer):
                     target.write(buffer[:got])
                     left -= got
                     check()
@@ -103,15 +103,16 @@ def _pack_zip(
     return files, size
 
 
-def _zip_member(name: bytes, entry: Entry) -> zipfile.ZipInfo:
+def _zip_member(name: bytes, entry: WalkEntry) -> zipfile.ZipInfo:
     try:
         text = name.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"a zip cannot hold the name {name!r}, which is no UTF-8; use format: tar") from None
-    member = zipfile.ZipInfo(text + "/" if entry.directory else text, _FIRST_DAY)
+    directory = entry.kind == "directory"
+    member = zipfile.ZipInfo(text + "/" if directory else text, _FIRST_DAY)
     member.create_system = _UNIX
-    member.external_attr = (0o040755 if entry.directory else 0o100755 if entry.executable else 0o100644) << 16
-    if entry.directory:
+    member.external_attr = (0o040755 if directory else 0o100755 if entry.executable else 0o100644) << 16
+    if directory:
         member.external_attr |= 0x10
     else:
         member.compress_type = zipfile.ZIP_DEFLATED

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from agentix.api import WalkEntry
 from agentix.plugins.steps.standard.archive.tar import TarWriter, length
-from agentix.plugins.steps.standard.tree import Entry, LeftOut, entries
+from agentix.plugins.steps.standard.left_out import LeftOut, files_and_directories
 
 RECORD, PATCH, TRAJECTORY, FILES = "record.jsonl", "patch.diff", "trajectory.atif", "files.tar"
 _FIELDS = {b"patch.diff": PATCH, b"trajectory.json": TRAJECTORY}
@@ -44,8 +45,8 @@ def add_sample(
     Returns:
         How many files of the trial are in it.
     """
-    found = [*entries(trial_dir, left_out=left_out)] if trial_dir.is_dir() else []
-    fields = {_FIELDS[entry.name]: entry for entry in found if entry.name in _FIELDS and not entry.directory}
+    found = [*files_and_directories(trial_dir, left_out=left_out)] if trial_dir.is_dir() else []
+    fields = {_FIELDS[entry.name]: entry for entry in found if entry.name in _FIELDS and entry.kind == "file"}
     tar.add_bytes(_name(key, RECORD), line)
     for field in (PATCH, TRAJECTORY):
         if field in fields:
@@ -60,15 +61,15 @@ def add_sample(
         inner.add(name, entry, top=trial_dir)
     inner.close()
     tar.end()
-    return sum(not entry.directory for entry in found)
+    return sum(entry.kind == "file" for entry in found)
 
 
 def _name(key: str, field: str) -> bytes:
     return f"{key}.{field}".encode()
 
 
-def _plain(entry: Entry) -> Entry:
-    return Entry(entry.name, directory=False, size=entry.size)
+def _plain(entry: WalkEntry) -> WalkEntry:
+    return WalkEntry(entry.name, "file", entry.size)
 
 
 def _digest(trial_id: str) -> str:

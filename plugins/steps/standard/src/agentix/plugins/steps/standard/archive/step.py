@@ -19,8 +19,8 @@ from agentix.plugins.steps.standard.archive.packing import Format, compressed, p
 from agentix.plugins.steps.standard.archive.samples import add_sample, keys
 from agentix.plugins.steps.standard.archive.tar import TarWriter
 from agentix.plugins.steps.standard.counted import counted
+from agentix.plugins.steps.standard.left_out import LeftOut, files_and_directories
 from agentix.plugins.steps.standard.results import Results
-from agentix.plugins.steps.standard.tree import LeftOut, entries
 
 PLACE = "archives"
 _BUFFER = 1 << 20
@@ -91,7 +91,7 @@ def _of_trial(ctx: StepContext, inputs: ArchiveInputs) -> StepOutcome:
         files, size = pack(
             out,
             ctx.trial_dir,
-            entries(ctx.trial_dir, left_out=left_out),
+            files_and_directories(ctx.trial_dir, left_out=left_out),
             format=inputs.format,
             prefix=os.fsencode(trial_id),
             check=anyio.from_thread.check_cancelled,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import tarfile
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
-from agentix.plugins.steps.standard.tree import Entry, opened
+from agentix.api import WalkEntry, open_plain
 
 TIME = 315_532_800
 """Of every member: the beginning of 1980, which is the first time that a zip can hold."""
@@ -41,7 +42,7 @@ class TarWriter:
         self._buffer = memoryview(bytearray(_CHUNK))
         self._written = 0
 
-    def add(self, name: bytes, entry: Entry, *, top: Path) -> None:
+    def add(self, name: bytes, entry: WalkEntry, *, top: Path) -> None:
         """A file or a directory.
 
         Args:
@@ -53,11 +54,11 @@ class TarWriter:
             OSError: It cannot be read, or has changed since it was found.
         """
         self._check()
-        if entry.directory:
+        if entry.kind == "directory":
             self._write(header(name, 0, directory=True))
             return
         self._write(header(name, entry.size, executable=entry.executable))
-        with opened(top, entry.name) as file:
+        with open_plain(entry.below(top), buffering=0) as file:
             if not self._copied(file, entry.size):
                 raise OSError(f"{os.fsdecode(entry.name)!r} changed while it was packed")
 
@@ -84,10 +85,10 @@ class TarWriter:
         self._write(bytes(2 * tarfile.BLOCKSIZE))
         self._write(bytes(-self._written % tarfile.RECORDSIZE))
 
-    def _copied(self, file: BinaryIO, size: int) -> bool:
+    def _copied(self, file: FileIO, size: int) -> bool:
         left = size
         # One byte more is asked for than there should be, so that a file that has grown is noticed too.
-        while got := file.readinto(self._buffer[: min(left + 1, _CHUNK)]):  # type: ignore[attr-defined]
+        while got := file.readinto(self._buffer[: min(left + 1, _CHUNK)]):
             left -= got
             if left < 0:
                 break
@@ -112,10 +113,10 @@ def header(name: bytes, size: int, *, directory: bool = False, executable: bool 
     return member.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
-def length(members: list[tuple[bytes, Entry]]) -> int:
+def length(members: list[tuple[bytes, WalkEntry]]) -> int:
     """Bytes of an archive of these members."""
     total = 2 * tarfile.BLOCKSIZE
     for name, entry in members:
-        total += len(header(name, entry.size, directory=entry.directory))
+        total += len(header(name, entry.size, directory=entry.kind == "directory"))
         total += -(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
     return -(-total // tarfile.RECORDSIZE) * tarfile.RECORDSIZE

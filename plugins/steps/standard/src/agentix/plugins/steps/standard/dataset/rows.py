@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentix.api import Record
+from agentix.api import Record, open_plain
 from agentix.plugins.steps.standard.dataset.columns import COLUMNS
-from agentix.plugins.steps.standard.tree import opened
 
 LARGEST = 8 << 20
 """Bytes of a patch or a trajectory that still is in a row: viewers read whole rows."""
@@ -94,11 +93,11 @@ class RowMaker:
 
     def _content(self, trial_dir: Path, name: str) -> tuple[bytes | None, int | None]:
         try:
-            with opened(trial_dir, os.fsencode(name)) as file:
+            with open_plain(trial_dir / name, buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > LARGEST:
                     return None, size
-                return self.masked(file.readall()), size  # type: ignore[attr-defined]
+                return self.masked(file.readall()), size
         except FileNotFoundError:
             return None, None
 

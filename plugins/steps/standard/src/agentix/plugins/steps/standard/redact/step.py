@@ -14,10 +14,9 @@ from uuid import uuid4
 import anyio.from_thread
 import anyio.to_thread
 
-from agentix.api import RedactionResult, Redactor, Scope, StepContext, StepOutcome
+from agentix.api import RedactionResult, Redactor, Scope, StepContext, StepOutcome, walk
 from agentix.plugins.steps.standard.redact.inputs import RedactInputs
 from agentix.plugins.steps.standard.redact.trial_file import NAME, redact_trial_file
-from agentix.plugins.steps.standard.tree import LeftOut, entries
 
 if TYPE_CHECKING:
     from agentix.api import AgentUse, Limits
@@ -94,9 +93,9 @@ def _redact(ctx: StepContext, inputs: RedactInputs) -> StepOutcome:
 
 def _unfinished(trial_dir: Path) -> Iterator[str]:
     """Files that somebody was writing and never renamed."""
-    for entry in entries(trial_dir, left_out=LeftOut(), wanted=lambda name: name not in (b"earlier", b"steps")):
+    for entry in walk(trial_dir, wanted=lambda entry: entry.name not in (b"earlier", b"steps")):
         name = entry.name.rpartition(b"/")[2]
-        if not entry.directory and name.startswith(b".") and name.endswith(b".tmp"):
+        if entry.kind == "file" and name.startswith(b".") and name.endswith(b".tmp"):
             yield os.fsdecode(entry.name)
 
 

@@ -1,20 +1,14 @@
-"""Opens files of strangers."""
+"""What there is of a file that may be mostly holes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 
 SPARSE = 64 << 20
 """Bytes from which on a file that is mostly holes is not read as a whole."""
 _BLOCK = 1 << 20
-
-
-def opened(path: Path) -> BinaryIO:
-    """A file to be read; what turns out to be a link is an error, and a pipe is not waited for."""
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def mostly_holes(about: os.stat_result) -> bool:
