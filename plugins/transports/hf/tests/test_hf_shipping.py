@@ -136,6 +136,30 @@ async def test_without_the_program_it_is_told_ahead(desk: Any, monkeypatch: pyte
         await desk.ship()
 
 
+@pytest.mark.anyio
+async def test_where_it_would_go_is_where_it_goes(desk: Any) -> None:
+    inputs = HfTransport.Inputs(dest="org/name", path_in_repo="some/where", revision="runs")
+    told = HfTransport().destination(desk.source, inputs, desk.context())
+    receipt = await desk.ship(path_in_repo="some/where", revision="runs")
+    assert told == receipt.destination and told.endswith("/datasets/org/name/tree/runs/some/where")
+
+
+def test_a_login_that_is_missing_is_told_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, desk: Any) -> None:
+    for name in ("HF_ENDPOINT", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    inputs = HfTransport.Inputs(dest="org/name")
+    (told,) = HfTransport().check(inputs)
+    assert "hf auth login" in told
+    (tmp_path / ".cache/huggingface").mkdir(parents=True)
+    (tmp_path / ".cache/huggingface/token").write_text("hf_x")
+    assert list(HfTransport().check(inputs)) == []
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "other"))
+    assert len(list(HfTransport().check(inputs))) == 1
+    monkeypatch.setenv("HF_TOKEN", "hf_y")
+    assert list(HfTransport().check(inputs)) == []
+
+
 class TestHf(TransportContract):
     @pytest.fixture(autouse=True)
     def _hub(self, desk: Any) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import anyio.to_thread
 
 from agentix.api import AgentixError, StepContext, without_logins
 from agentix.cli.api import ExperimentManifest, ExperimentWriter
@@ -14,6 +17,7 @@ from agentix.plugins.experiments.engine.outcome import Outcome
 from agentix.plugins.experiments.engine.published_steps import PublishedSteps, end_of, with_end
 from agentix.plugins.experiments.engine.units import run_context
 from agentix.plugins.experiments.steps import ResolvedStep
+from agentix.plugins.experiments.steps.transport_step import TransportStep
 
 
 class Shipping:
@@ -82,12 +86,12 @@ class Preview:
             found = await self._steps.whole(runner)
             ctx = publication.of_run(ctx)
             shipment = await self._steps.shipment(step, ctx, found)
+            dest = await anyio.to_thread.run_sync(_destination, step, replace(ctx, path=shipment.path))
         except AgentixError as error:
             return str(error)
         except OSError as error:
             return f"{error.filename}: {error.strerror}"
         place = str(shipment.path.relative_to(publication.staging.root))
-        dest = _destination(step, ctx)
         self.shown.append(
             {
                 "step": step.label,
@@ -120,7 +124,9 @@ class Preview:
 
 
 def _destination(step: ResolvedStep, ctx: StepContext) -> str | None:
-    """Where it goes, where that is said by an input `dest`, as it is by convention."""
+    """Where it goes: what the transport tells, else what an input `dest` says, as it does by convention."""
     inputs = step.inputs(ctx)
-    found = inputs.get("dest") if isinstance(inputs, dict) else getattr(inputs, "dest", None)
+    found = step.step.destination(ctx, inputs) if isinstance(step.step, TransportStep) else None
+    if found is None:
+        found = inputs.get("dest") if isinstance(inputs, dict) else getattr(inputs, "dest", None)
     return ctx.secrets.text(without_logins(found)) if isinstance(found, str) else None

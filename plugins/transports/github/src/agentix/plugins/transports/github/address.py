@@ -41,6 +41,6 @@ def refuse_address(address: str, *, user: bool) -> str | None:
 def browsable(address: str, branch: str, dest: str) -> str:
     """The address of what was pushed, for people."""
     found = re.fullmatch(r"(?:https://|ssh://git@|git@)github\.com[:/](.+?)(?:\.git)?/?", address)
-    if found:
+    if found and not branch.startswith("("):
         return f"https://github.com/{found[1]}/tree/{branch}/{dest}"
     return f"{address} {branch}:{dest}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentix.api import ExecResult, ShipError, ShipRefused
+from agentix.api import ExecResult, ShipError, ShipRefused, without_logins
 
 RACED = re.compile(
     r"\[rejected\]|non-fast-forward|fetch first|cannot lock ref|failed to update ref|incorrect old value|"
@@ -50,7 +50,6 @@ _ADVICE = re.compile(
     r"fatal: Could not read from remote repository"
 )
 """What git says to whoever types its commands; what to do here is told by the hints."""
-_PASSWORD = re.compile(r"(://)[^/@\s]+@")
 _LONGEST = 2000
 
 
@@ -84,7 +83,7 @@ def words(result: ExecResult) -> str:
     lines = [line for line in lines if line]
     # Where there is nothing but advice, it is better than nothing.
     said = "; ".join(dict.fromkeys([line for line in lines if not _ADVICE.match(line)] or lines))
-    return _PASSWORD.sub(r"\1***@", said)[-_LONGEST:]
+    return without_logins(said)[-_LONGEST:]
 
 
 def _refusals(result: ExecResult) -> str:

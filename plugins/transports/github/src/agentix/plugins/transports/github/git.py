@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from agentix.api import PROXY_ENV, ExecResult, Secrets, run_tool
+from agentix.api import PROXY_ENV, ExecResult, Secrets, ask_tool, run_tool
 from agentix.plugins.transports.github.address import PROTOCOLS
 from agentix.plugins.transports.github.failures import failure
 
@@ -91,6 +91,15 @@ class Git:
         """The same, with more variables."""
         return replace(self, env={**self.env, **env})
 
+    def at(self, cwd: Path) -> Git:
+        """The same, in another directory."""
+        return replace(self, cwd=cwd)
+
+    def ask(self, *argv: str) -> ExecResult:
+        """Ask it something that it knows without the network; a failure is the caller's to look at."""
+        result = ask_tool(["git", *argv], host_env=HOST_ENV, env=self._environment(), cwd=self.cwd, timeout_s=_LOOK_S)
+        return replace(result, stderr=self._masked(result.stderr))
+
     async def __call__(
         self, *argv: str | Path, doing: str, stdin: bytes = b"", timeout_s: float = _LOOK_S, fails: bool = False
     ) -> ExecResult:
@@ -109,7 +118,7 @@ class Git:
         result = await run_tool(
             ["git", *argv],
             host_env=HOST_ENV,
-            env={**_NOBODY, **_configuration(_CONFIG + _tokens()), **self.env},
+            env=self._environment(),
             cwd=self.cwd,
             stdin=stdin,
             timeout_s=timeout_s,
@@ -122,6 +131,9 @@ class Git:
         if missing or (not fails and (not result.ok or result.truncated)):
             raise failure(result, doing)
         return result
+
+    def _environment(self) -> dict[str, str]:
+        return {**_NOBODY, **_configuration(_CONFIG + _tokens()), **self.env}
 
     def _masked(self, said: bytes) -> bytes:
         tokens = Secrets(os.environ.get(name, "") for name in _TOKENS)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from agentix.api import ShipRefused
-from agentix.plugins.transports.github.address import is_address, refuse_address
+from agentix.plugins.transports.github.address import is_address
+from agentix.plugins.transports.github.checkout import find_checkout
 from agentix.plugins.transports.github.git import Git, batch_ssh
 from agentix.plugins.transports.github.inputs import GithubInputs
 
@@ -54,54 +54,19 @@ async def _by_address(inputs: GithubInputs, git: Git, work_dir: Path) -> Reposit
 
 
 async def _by_checkout(inputs: GithubInputs, git: Git, work_dir: Path) -> Repository:
-    checkout = await anyio.to_thread.run_sync(Path(inputs.repo).absolute)
-    words = ("-C", checkout, "rev-parse", "--path-format=absolute", "--git-dir", "--git-path", "objects")
-    found = await git(*words, "--show-toplevel", doing="looking for a checkout", fails=True)
-    if not found.ok:
-        said = found.error_text.strip()
-        raise ShipRefused(
-            f"{inputs.repo} is no checkout of a git repository: {said}. "
-            "Give the path of one as `repo`, or an address such as https://github.com/OWNER/NAME"
-        )
-    git_dir, objects, top = found.text.splitlines()
+    checkout = await anyio.to_thread.run_sync(find_checkout, inputs, git)
     own_objects = work_dir / "objects"
     await anyio.Path(own_objects / "pack").mkdir(parents=True)
     # The checkout keeps its index, its branches and its objects as they are: new ones are put beside it.
-    within = Git(cwd=Path(top), secrets=git.secrets, timeout_s=git.timeout_s).within(
+    within = git.at(Path(checkout.top)).within(
         {
-            "GIT_DIR": git_dir,
+            "GIT_DIR": checkout.git_dir,
             "GIT_INDEX_FILE": str(work_dir / "index"),
             "GIT_OBJECT_DIRECTORY": str(own_objects),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(checkout.objects),
         }
     )
-    branch = inputs.branch or await _said(within, "symbolic-ref", "--quiet", "--short", "HEAD")
-    if not branch:
-        raise ShipRefused(f"the checkout {inputs.repo} is on no branch: say which one to push to as `branch`")
-    return Repository(git=within, address=await _address(within, branch, inputs.repo), branch=branch, own=False)
-
-
-async def _address(git: Git, branch: str, checkout: str) -> str:
-    names = (await _said(git, "remote")).splitlines()
-    wanted = [await _said(git, "config", f"branch.{branch}.{key}") for key in ("pushRemote", "remote")]
-    remote = next((name for name in (*wanted, "origin", *names[:1]) if name in names), None)
-    if remote is None:
-        raise ShipRefused(f"the checkout {checkout} has no remote to push to: `git remote add origin ADDRESS`")
-    # As it is written: what `insteadOf` makes of it may have a login in it, and is git's to know.
-    said = [await _said(git, "config", "--get-all", f"remote.{remote}.{key}") for key in ("pushurl", "url")]
-    address = next((line for lines in said for line in lines.splitlines()), None)
-    if address is None:
-        raise ShipRefused(f"the remote {remote} of the checkout {checkout} has no address: `git remote -v`")
-    if why := refuse_address(address, user=True):
-        raise ShipRefused(
-            f"the remote {remote} of the checkout {checkout}: {why} (`git remote set-url {remote} ADDRESS`)"
-        )
-    return address
-
-
-async def _said(git: Git, *argv: str) -> str:
-    result = await git(*argv, doing="reading its configuration", fails=True)
-    return result.text.strip() if result.ok else ""
+    return Repository(git=within, address=checkout.address, branch=checkout.branch, own=False)
 
 
 def _ssh(configured: str) -> dict[str, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentix.api import ShipRefused
+from agentix.api import ShipRefused, WalkEntry, walk
 
 LARGEST = 100 << 20
 """Bytes; GitHub refuses a push with a larger file in it."""
@@ -64,30 +63,20 @@ def show(name: bytes) -> str:
 
 
 def _files(source: Path) -> Iterator[SourceFile]:
-    if not os.path.lexists(source):
-        raise ShipRefused(f"there is nothing to send: {source} does not exist")
-    if source.is_symlink() or not source.is_dir():
-        yield _file(source, os.fsencode(source.name))
-        return
-    root = os.fsencode(source)
-    for place, directories, names in os.walk(root, onerror=_raise):
-        for name in directories:
-            path = os.path.join(place, name)  # noqa: PTH118 - a Path has no bytes
-            if os.path.islink(path):  # noqa: PTH114
-                names.append(name)
-        for name in names:
-            path = os.path.join(place, name)  # noqa: PTH118
-            yield _file(Path(os.fsdecode(path)), os.path.relpath(path, root))
+    try:
+        for entry in walk(source):
+            if entry.kind != "directory":
+                yield _file(source, entry)
+    except FileNotFoundError:
+        raise ShipRefused(f"there is nothing to send: {source} does not exist") from None
+    except OSError as error:
+        raise ShipRefused(f"it cannot be read, and so it is not sent: {error}") from error
 
 
-def _file(path: Path, name: bytes) -> SourceFile:
-    about = path.lstat()
-    if not stat.S_ISREG(about.st_mode):
+def _file(source: Path, entry: WalkEntry) -> SourceFile:
+    path, name = entry.below(source), entry.name or os.fsencode(source.name)
+    if entry.kind != "file":
         raise ShipRefused(f"{path} is no plain file, and so it is not sent: take it out, or send an archive of it")
     if any(part.lower() == b".git" for part in name.split(b"/")):
         raise ShipRefused(f"git takes no file below a directory named .git: {show(name)}: send an archive of it")
-    return SourceFile(path=path, name=name, size=about.st_size, executable=bool(about.st_mode & stat.S_IXUSR))
-
-
-def _raise(error: OSError) -> None:
-    raise ShipRefused(f"it cannot be read, and so it is not sent: {error}") from error
+    return SourceFile(path=path, name=name, size=entry.size, executable=entry.executable)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from shutil import which
 
 import anyio
 import anyio.to_thread
 
 from agentix.api import AgentUse, Limits, Receipt, Scope, ShipError, ShipRefused, StepContext
 from agentix.plugins.transports.github.address import browsable, is_address
+from agentix.plugins.transports.github.checkout import find_checkout, problems
 from agentix.plugins.transports.github.failures import RACED, failure, words
 from agentix.plugins.transports.github.git import HOST_ENV, Git
 from agentix.plugins.transports.github.inputs import GithubInputs
@@ -38,11 +38,15 @@ class Github:
     def check(
         self, inputs: GithubInputs, *, agents: Sequence[AgentUse] = (), limits: Limits | None = None
     ) -> Iterable[str]:
-        """Say whether the program or the checkout is missing."""
-        if which("git") is None:
-            yield "there is no program git on the PATH: install git"
-        if not is_address(inputs.repo) and not Path(inputs.repo).is_dir():
-            yield f"there is no checkout {inputs.repo}: give the path of one as `repo`, or the address of a repository"
+        """Say what keeps it from working that is known here: no git, no checkout, no remote, no branch, no identity."""
+        return problems(inputs)
+
+    def destination(self, source: Path, inputs: GithubInputs, ctx: StepContext) -> str:
+        """Where it would be looked at."""
+        if is_address(inputs.repo):
+            return browsable(inputs.repo, inputs.branch or "(its default branch)", inputs.dest)
+        checkout = find_checkout(inputs, Git(cwd=Path.cwd(), secrets=ctx.secrets))
+        return browsable(checkout.address, checkout.branch, inputs.dest)
 
     async def ship(self, source: Path, inputs: GithubInputs, ctx: StepContext) -> Receipt:
         """Send it.

@@ -10,27 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from agentix.api import PROXY_ENV, ExecResult, Secrets, run_tool
+from agentix.api import HUB_ENV, HUB_SETTINGS, ExecResult, Secrets, run_tool, without_logins
 from agentix.plugins.transports.hf.answers import Answer, Said, understand
 from agentix.plugins.transports.hf.inputs import HfInputs
 
-HOST_ENV = (
-    *("HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "XDG_CACHE_HOME"),
-    *PROXY_ENV,
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-)
 # With Xet, `hf` cuts a folder into many commits, and after a lost answer it sends a commit again without having looked.
-_OURS = MappingProxyType(
-    {
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HF_HUB_DISABLE_UPDATE_CHECK": "1",
-        "NO_COLOR": "1",
-    }
-)
+_OURS = MappingProxyType({**HUB_SETTINGS, "HF_HUB_DISABLE_XET": "1"})
 _HUB = "https://huggingface.co"
-_USER = re.compile(r"(?<=://)[^/@\s]+@")
 _TOKEN = re.compile(r"\bhf_\w{8,}")
 
 
@@ -53,7 +39,7 @@ class Hub:
 
     def address(self, folder: str) -> str:
         """Where a folder is looked at, without credentials."""
-        endpoint = _USER.sub("", self.variables.get("HF_ENDPOINT") or _HUB).rstrip("/")
+        endpoint = without_logins(self.variables.get("HF_ENDPOINT") or _HUB).rstrip("/")
         kind = "" if self.inputs.repo_type == "model" else f"{self.inputs.repo_type}s/"
         return f"{endpoint}/{kind}{self.inputs.dest}/tree/{self.inputs.revision or 'main'}/{folder}".rstrip("/")
 
@@ -80,7 +66,7 @@ class Hub:
 
     async def _run(self, argv: list[str]) -> ExecResult:
         return await run_tool(
-            ["hf", *argv], host_env=HOST_ENV, env=_OURS, cwd=self.work_dir, timeout_s=self.inputs.timeout_s
+            ["hf", *argv], host_env=HUB_ENV, env=_OURS, cwd=self.work_dir, timeout_s=self.inputs.timeout_s
         )
 
     def _clean(self, said: Said) -> Said:
@@ -88,10 +74,19 @@ class Hub:
         text, commit = said.text, said.commit
         if token:
             text = text.replace(token, "***")
-        text = _TOKEN.sub("***", _USER.sub("", self.secrets.text(text)))
+        text = _TOKEN.sub("***", without_logins(self.secrets.text(text)))
         if said.answer is Answer.REFUSED and said.status == 401:
             text = f"{text.rstrip('.')}; give a token that may write to it in HF_TOKEN, or log in with hf auth login"
-        return replace(said, text=text, commit=_USER.sub("", commit) if commit else None)
+        return replace(said, text=text, commit=without_logins(commit))
+
+
+def has_login(variables: Mapping[str, str]) -> bool:
+    """Whether `hf` finds a token; another hub than the usual one may need none."""
+    if variables.get("HF_ENDPOINT") or variables.get("HF_TOKEN", "").strip():
+        return True
+    cache = Path(variables.get("XDG_CACHE_HOME") or "~/.cache")
+    home = Path(variables.get("HF_HOME") or cache / "huggingface")
+    return Path(variables.get("HF_TOKEN_PATH") or home / "token").expanduser().exists()
 
 
 def _private(text: str) -> bool | None:

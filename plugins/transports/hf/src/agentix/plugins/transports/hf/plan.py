@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentix.api import WalkEntry, walk
 from agentix.plugins.transports.hf.inputs import NO_FOLDERS
 
 MAX_ENTRIES = 10_000
@@ -53,11 +54,7 @@ class Plan:
 def plan(source: Path) -> Plan:
     """Look at a file or a directory, without reading what is in it."""
     breaches: list[str] = []
-    if source.is_symlink() or not source.is_dir():
-        items = [Item(path=source.name, bytes=source.lstat().st_size)] if _is_plain(source) else []
-        breaches += [] if items else [f"{source.name} is neither a file nor a directory"]
-    else:
-        items = list(_walk(source, breaches))
+    items = list(_items(source, breaches))
     if not items and not breaches:
         breaches.append(f"there is no file in {source.name}: there is nothing to ship")
     breaches += _too_much(items)
@@ -80,29 +77,25 @@ def parts(items: Sequence[Item]) -> list[tuple[Item, ...]]:
     return [*found, tuple(part)] if part else found
 
 
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+def _items(source: Path, breaches: list[str]) -> Iterator[Item]:
+    def wanted(entry: WalkEntry) -> bool:
+        name = entry.name.rpartition(b"/")[2].decode("utf-8", "replace")
+        if entry.kind != "directory" or name not in NO_FOLDERS:
+            return True
+        breaches.append(f"{entry.shown}: the hub takes nothing below a folder {name}; ship an archive of it")
+        return False
 
-
-def _walk(source: Path, breaches: list[str]) -> Iterator[Item]:
     def unread(error: OSError) -> None:
-        breaches.append(f"{error.filename} cannot be read: {error.strerror}")
+        breaches.append(f"{os.fsdecode(error.filename)} cannot be read: {error.strerror}")
 
-    for place, folders, names in os.walk(source, onerror=unread):
-        folder = Path(place).relative_to(source)
-        if any(part in NO_FOLDERS for part in folder.parts):
-            breaches.append(f"{folder}: the hub takes nothing below a folder {folder.name}; ship an archive of it")
-            folders.clear()
-            continue
-        for name in [*names, *(name for name in folders if Path(place, name).is_symlink())]:
-            path = Path(place, name)
-            shown = (folder / name).as_posix()
-            if not _is_plain(path):
-                breaches.append(f"{shown!r} is neither a file nor a directory")
-            elif not shown.isprintable():
-                breaches.append(f"{shown!r}: the hub takes no such name; ship an archive of it")
-            else:
-                yield Item(path=shown, bytes=path.lstat().st_size)
+    for entry in walk(source, wanted=wanted, unreadable=unread):
+        name = os.fsdecode(entry.name) or source.name
+        if entry.kind == "file" and name.isprintable():
+            yield Item(path=name, bytes=entry.size)
+        elif entry.kind == "file":
+            breaches.append(f"{name!r}: the hub takes no such name; ship an archive of it")
+        elif entry.kind != "directory":
+            breaches.append(f"{name!r} is neither a file nor a directory")
 
 
 def _too_much(items: Sequence[Item]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from agentix.api import Receipt, Scope, ShipRefused, StepContext
+from agentix.api import HUB_ENV, Receipt, Scope, ShipRefused, StepContext
 from agentix.plugins.transports.hf.answers import Answer
-from agentix.plugins.transports.hf.command import HOST_ENV, Hub
+from agentix.plugins.transports.hf.command import Hub, has_login
 from agentix.plugins.transports.hf.inputs import HfInputs
 from agentix.plugins.transports.hf.plan import Plan, parts, plan
 from agentix.plugins.transports.hf.sending import Patience, Sending
 
+_NO_LOGIN = "hf has no login: run hf auth login, or give a token that may write in HF_TOKEN"
 _MISSING = "there is no program hf on the PATH; install it with pip install huggingface_hub"
 
 
@@ -25,11 +27,18 @@ class HfTransport:
 
     scopes = frozenset({Scope.PER_TRIAL, Scope.PER_EXPERIMENT})
     Inputs = HfInputs
-    host_env: tuple[str, ...] = HOST_ENV
+    host_env: tuple[str, ...] = HUB_ENV
 
     def check(self, inputs: HfInputs, **_: Any) -> Iterable[str]:
-        """Say what would keep it from working: the program is missing."""
-        return () if shutil.which("hf") else (_MISSING,)
+        """Say what would keep it from working that is known here: no program, no login."""
+        if not shutil.which("hf"):
+            yield _MISSING
+        elif not has_login(os.environ):
+            yield _NO_LOGIN
+
+    def destination(self, source: Path, inputs: HfInputs, ctx: StepContext) -> str:
+        """Where it would be looked at."""
+        return Hub(inputs=inputs, secrets=ctx.secrets, work_dir=ctx.work_dir).address(_folder(source, inputs, ctx))
 
     async def ship(self, source: Path, inputs: HfInputs, ctx: StepContext) -> Receipt:
         """Send a file or a directory; what the hub holds already is not sent again.
@@ -45,7 +54,7 @@ class HfTransport:
         hub = Hub(inputs=inputs, secrets=ctx.secrets, work_dir=ctx.work_dir)
         patience = Patience(left_s=inputs.max_wait_s, say=ctx.say, sleep=self._sleep)
         state = await _state(hub, patience)
-        folder = inputs.path_in_repo if inputs.path_in_repo is not None else _folder(source, ctx)
+        folder = _folder(source, inputs, ctx)
         ctx.say(_told(planned, hub, folder, state))
         message = " ".join((inputs.message or _message(ctx)).split())
         sending = Sending(hub=hub, plan=planned, folder=folder, message=message, patience=patience)
@@ -87,7 +96,9 @@ async def _state(hub: Hub, patience: Patience) -> str:
     return {True: "private", False: "public", None: "visibility unknown"}[found.private]
 
 
-def _folder(source: Path, ctx: StepContext) -> str:
+def _folder(source: Path, inputs: HfInputs, ctx: StepContext) -> str:
+    if inputs.path_in_repo is not None:
+        return inputs.path_in_repo
     if ctx.scope is Scope.PER_EXPERIMENT:
         return ""
     return ctx.key if source.is_dir() else ctx.key.rpartition("/")[0]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+
+from agentix.api import PROXY_ENV, Secrets
 
 TUNING = frozenset(
     {
@@ -44,7 +47,7 @@ _CONFIGURATION = (
     "RCLONE_CACHE_DIR",
     "XDG_CONFIG_HOME",
 )
-_NETWORK = ("SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+_NETWORK = ("SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", *PROXY_ENV)
 CLOUD = (
     "AWS_ACCESS_KEY_ID",
     "AWS_CA_BUNDLE",
@@ -65,6 +68,7 @@ CLOUD = (
     "GOOGLE_APPLICATION_CREDENTIALS",
 )
 """Variables by which a remote with `env_auth` signs in; they are passed on for the input `env_auth` only."""
+_SECRET = re.compile(r"PASS|KEY|SECRET|TOKEN|CREDENTIAL|AUTH")
 _REMOTE = re.compile(r"RCLONE_CONFIG_[A-Z0-9_]+_[A-Z0-9_]+")
 
 OWN: Mapping[str, str] = MappingProxyType(
@@ -81,6 +85,20 @@ def host_env(environ: Iterable[str]) -> tuple[str, ...]:
         environ: The names of those that there are, for `RCLONE_CONFIG_<REMOTE>_<OPTION>`, which define remotes.
     """
     tuning = (f"RCLONE_{name.replace('-', '_').upper()}" for name in TUNING)
-    network = (*_NETWORK, *(name.lower() for name in _NETWORK if name.endswith("PROXY")))
     remotes = (name for name in environ if _REMOTE.fullmatch(name))
-    return tuple(sorted({*_CONFIGURATION, *network, *CLOUD, *tuning, *remotes}))
+    return tuple(sorted({*_CONFIGURATION, *_NETWORK, *CLOUD, *tuning, *remotes}))
+
+
+def seen(names: Iterable[str], *, env_auth: bool) -> tuple[str, ...]:
+    """The names of those that it does get.
+
+    Args:
+        names: Of all that it may get.
+        env_auth: Whether the remote signs in with its cloud's own.
+    """
+    return tuple(name for name in names if env_auth or name not in CLOUD)
+
+
+def held(names: Iterable[str]) -> Secrets:
+    """The secrets in variables, which it may repeat."""
+    return Secrets(os.environ.get(name, "") for name in names if _SECRET.search(name))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentix.api import ShipRefused
+from agentix.api import ShipRefused, walk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,28 +23,17 @@ def measure(source: Path) -> Size:
         ShipRefused: It is not there, or has something in it that is no file, which rclone would follow or leave out.
     """
     files = total = 0
-    for path in _files(source):
-        about = path.lstat()
-        if not stat.S_ISREG(about.st_mode):
-            raise ShipRefused(f"{path} is no plain file, and so it is not sent: take it out, or send an archive of it")
-        files += 1
-        total += about.st_size
+    try:
+        for entry in walk(source):
+            if entry.kind == "file":
+                files, total = files + 1, total + entry.size
+            elif entry.kind != "directory":
+                where = entry.below(source)
+                raise ShipRefused(
+                    f"{where} is no plain file, and so it is not sent: take it out, or send an archive of it"
+                )
+    except FileNotFoundError:
+        raise ShipRefused(f"there is nothing to send: {source} does not exist") from None
+    except OSError as error:
+        raise ShipRefused(f"it cannot be read, and so it is not sent: {error}") from error
     return Size(files=files, bytes=total)
-
-
-def _files(source: Path) -> Iterator[Path]:
-    if not os.path.lexists(source):
-        raise ShipRefused(f"there is nothing to send: {source} does not exist")
-    if source.is_symlink() or not source.is_dir():
-        yield source
-        return
-    for place, directories, names in os.walk(source, onerror=_raise):
-        for name in names:
-            yield Path(place, name)
-        for name in directories:
-            if (path := Path(place, name)).is_symlink():
-                yield path
-
-
-def _raise(error: OSError) -> None:
-    raise ShipRefused(f"it cannot be read, and so it is not sent: {error}") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,21 +17,20 @@ from agentix.api import (
     Limits,
     Receipt,
     Scope,
-    Secrets,
     ShipError,
     ShipRefused,
     StepContext,
     run_tool,
+    without_logins,
 )
 from agentix.plugins.transports.rclone import environment
 from agentix.plugins.transports.rclone.comparison import Comparison
 from agentix.plugins.transports.rclone.exit_status import NOT_FOUND, NOTHING_TO_DO, failure
 from agentix.plugins.transports.rclone.inputs import RcloneInputs
+from agentix.plugins.transports.rclone.remotes import remote_problems
 from agentix.plugins.transports.rclone.source import measure
 
 _LOOK_S = 300.0
-_PASSWORD = re.compile(rb"(://)[^/@\s]+@")
-_SECRET = re.compile(r"PASS|KEY|SECRET|TOKEN|CREDENTIAL|AUTH")
 
 
 class Rclone:
@@ -50,9 +48,15 @@ class Rclone:
     def check(
         self, inputs: RcloneInputs, *, agents: Sequence[AgentUse] = (), limits: Limits | None = None
     ) -> Iterable[str]:
-        """Say whether the program is missing."""
+        """Say whether the program is missing, or does not know the remote."""
         if which("rclone") is None:
             yield "there is no program rclone on the PATH: install it, see https://rclone.org/install/"
+            return
+        yield from remote_problems(inputs, environment.seen(self.host_env, env_auth=inputs.env_auth))
+
+    def destination(self, source: Path, inputs: RcloneInputs, ctx: StepContext) -> str:
+        """The remote, and the directory there."""
+        return inputs.target(ctx.key)
 
     async def ship(self, source: Path, inputs: RcloneInputs, ctx: StepContext) -> Receipt:
         """Send it.
@@ -104,9 +108,8 @@ class _Calls:
     def __init__(self, inputs: RcloneInputs, ctx: StepContext, names: Iterable[str]) -> None:
         self._inputs = inputs
         self._work_dir = ctx.work_dir
-        self._names = tuple(name for name in names if inputs.env_auth or name not in environment.CLOUD)
-        held = (os.environ.get(name, "") for name in self._names if _SECRET.search(name))
-        self._masks = (ctx.secrets, Secrets(held))
+        self._names = environment.seen(names, env_auth=inputs.env_auth)
+        self._masks = (ctx.secrets, environment.held(self._names))
 
     async def checksums(self) -> Sequence[str]:
         """The kinds of checksum that the remote has; this also tells whether there is such a remote."""
@@ -155,4 +158,4 @@ class _Calls:
         said = result.stderr
         for secrets in self._masks:
             said = secrets.data(said)
-        return replace(result, stderr=_PASSWORD.sub(rb"\1***@", said))
+        return replace(result, stderr=without_logins(said))
