@@ -226,3 +226,26 @@ def test_a_step_that_drops_and_is_another_one_than_in_the_run_is_told(lab) -> No
     assert "drops trials" not in lab.cli("ship", "r", str(write(lab, text % 1)), "--dry-run").stdout
     done = lab.cli("ship", "r", str(write(lab, text % 0.5)), "--dry-run")
     assert "note: guard drops trials, and not all went through it as the file has it" in done.stdout
+
+
+def test_what_the_file_quotes_stays_out_of_it_after_its_variable_holds_something_else(lab, monkeypatch) -> None:
+    quoting = f"keep: {{script: 'echo \"{OLD}\" > /dev/null'}}\n"
+    text = """
+  per_trial: [{uses: auto}]
+  per_experiment: [{uses: report, with: {dest: one.md}}, {uses: ship, with: {using: take, dest: x, path: .}}]
+"""
+    monkeypatch.setenv("LAB_PASSWORD", OLD)
+    file = write(lab, text, commands=quoting)
+    assert lab.run(file) == 0
+    with (lab.path() / "one.md").open("a") as report:
+        report.write(f"told: {OLD}\n")
+    for password in (OLD, "the-password-of-this-year", None):
+        monkeypatch.setenv("LAB_PASSWORD", password) if password else monkeypatch.delenv("LAB_PASSWORD")
+        done = lab.cli("ship", "r", str(file))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "***" in (lab.root / "sent/x/run/experiment.yaml").read_text()
+        assert not holding(lab.root / "sent", OLD.encode())
+        with (lab.path() / "one.md").open("a") as report:
+            report.write(f"told: {OLD}\n")
+    assert OLD in (lab.path() / "experiment.yaml").read_text()
+    assert OLD.encode() not in (lab.path() / ".publishing/ledger.jsonl").read_bytes()

@@ -177,6 +177,8 @@ class Assembly:
                 remove(staging.root / name, trash=staging.room)
             else:
                 new.replace(staging.root / name)
+        for name in (_MANIFEST, _FILE, *reports):
+            staging.traces.remember(staging.run_dir / name)
         kept = {_MANIFEST, _RESULTS, _FILE, TRIALS, *reports, *tops}
         for entry in os.scandir(staging.root):
             if entry.name not in kept or (entry.is_symlink() and entry.name not in tops):

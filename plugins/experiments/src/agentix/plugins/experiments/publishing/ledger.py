@@ -56,6 +56,17 @@ class Placed:
     """Of what a step of the whole run has published: tells the trials that it was made of from any others."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A secret that stands in a file of the run as a whole: what tells it there, and hardly anywhere else."""
+
+    file: str
+    length: int
+    """Bytes."""
+    sum: int
+    digest: str
+
+
 _TRIAL, _STEP = "trial ", "step "
 
 
@@ -92,6 +103,7 @@ class Ledger:
         self.before: dict[str, tuple[tuple[int, ...], int]] = {}
         """Of trials that are no more staged: what they were made of, and what was known of secrets."""
         self.places: dict[str, Placed] = {}
+        self.traces: set[Trace] = set()
         self.changes = 0
         """Another number after every change of `trials`."""
         self.path = path
@@ -105,7 +117,8 @@ class Ledger:
             self.salt = uuid4().hex
         if (
             lines is None
-            or lines > len(self.trials) + len(self.before) + 2 * len(self.places) + len(self.marks) + _SLACK
+            or lines
+            > len(self.trials) + len(self.before) + 2 * len(self.places) + len(self.marks) + len(self.traces) + _SLACK
         ):
             self._rewrite()
         self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -132,6 +145,12 @@ class Ledger:
                     return number
             self._append({"known": sorted(found)})
             return len(self.marks) - 1
+
+    def trace(self, trace: Trace) -> None:
+        """Remember a secret where it stands."""
+        with self._lock:
+            if trace not in self.traces:
+                self._append({"trace": trace.file, "length": trace.length, "sum": trace.sum, "digest": trace.digest})
 
     def stage(self, trial_id: str, staged: Staged) -> None:
         """The redacted files of a trial are in their place."""
@@ -176,6 +195,8 @@ class Ledger:
                 self.salt = str(salt)
             case {"known": digests}:
                 self.marks.append(frozenset(digests))
+            case {"trace": name, "length": length, "sum": sum_, "digest": found}:
+                self.traces.add(Trace(name, length, sum_, found))
             case {"staged": name, "source": source, "tree": tree, "by": by, "mark": mark, "counts": counts}:
                 self.changes += 1
                 self.before.pop(name, None)
@@ -225,6 +246,7 @@ class Ledger:
     def _rewrite(self) -> None:
         new = self.path.with_name(f"{uuid4().hex}.tmp")
         lines: list[dict[str, Any]] = [{"salt": self.salt}, *({"known": sorted(mark)} for mark in self.marks)]
+        lines += ({"trace": t.file, "length": t.length, "sum": t.sum, "digest": t.digest} for t in self.traces)
         lines += ({"staged": name, **staged.to_data()} for name, staged in self.trials.items())
         lines += (
             {"before": name, "source": list(source), "mark": mark} for name, (source, mark) in self.before.items()

@@ -17,6 +17,7 @@ from agentix.cli.api import TRIAL_FILE
 from agentix.plugins.experiments.publishing.known import Known
 from agentix.plugins.experiments.publishing.ledger import Ledger, Staged, is_of_step, of_step, of_trial
 from agentix.plugins.experiments.publishing.places import TRIALS, NotPublished, check_publish, trial_place
+from agentix.plugins.experiments.publishing.traces import Traces
 from agentix.plugins.experiments.publishing.trees import clear, is_linked, link, put, remove, stamp_of
 
 STAGING = ".staging"
@@ -42,6 +43,7 @@ class Staging:
         self.room = run_dir / BESIDE
         """For what is not whole yet, or is no more."""
         self.ledger = Ledger(self.room / "ledger.jsonl")
+        self.traces = Traces(secrets, self.ledger)
         self._known = Known(secrets, self.ledger)
         self._owners = None if steps is None else frozenset(map(of_step, steps))
         self._lock = threading.Lock()
@@ -56,6 +58,7 @@ class Staging:
             if left != self.ledger.path:
                 clear(left)
         self.ledger.__enter__()
+        self.traces.recall(self.run_dir)
         return self
 
     def __exit__(self, *of_error: object) -> None:
