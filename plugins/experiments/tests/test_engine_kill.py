@@ -56,6 +56,7 @@ def points(lab) -> list[str]:
 
 
 @pytest.mark.real
+@pytest.mark.timeout(1200)  # some fifteen runs
 @pytest.mark.parametrize("seed", range(4))
 def test_a_killed_run_ends_in_the_same_results(lab, seed: int) -> None:
     labels = points(lab)

@@ -59,6 +59,7 @@ def lay_out(lab, root: Path) -> None:
     (root / "experiment.yaml").write_text(text)
 
 
+@pytest.mark.timeout(1200)  # some twenty runs
 @pytest.mark.parametrize("seed", range(4))
 def test_a_killed_run_ends_in_the_same_publication(lab, seed: int) -> None:
     first = lab.root / "first"
