@@ -261,3 +261,27 @@ def test_a_trial_that_could_not_be_shipped_is_shipped_on_resume(lab, capfd) -> N
     before = lab.bytes()
     assert lab.run(file) == 0
     assert lab.bytes() == before
+
+
+@pytest.mark.parametrize(("listed", "path"), [(True, ""), (True, ", path: dataset"), (False, ""), (True, ", path: .")])
+def test_a_dataset_of_dropped_trials_is_shipped_where_it_lists_them(lab, listed: bool, path: str) -> None:
+    file = write(
+        lab,
+        f"""
+  per_trial: [{{uses: auto}}, {{uses: gone, on_violation: drop}}]
+  per_experiment:
+  - {{uses: dataset, with: {{include_dropped: {str(listed).lower()}}}}}
+  - {{uses: ship, with: {{using: take, dest: x{path}}}}}
+""",
+    )
+    if not listed or path.endswith("."):
+        assert lab.run(file) == 1
+        assert lab.manifest()["incomplete"] == "ship: there is nothing to ship: 2 trials are withheld: 2 dropped"
+        assert not (lab.root / "sent").exists()
+        assert (lab.path() / "dataset").exists() is listed
+        return
+    assert lab.run(file) == 0
+    rows = (lab.root / "sent/x/path/data/trials.jsonl").read_text().splitlines()
+    assert [json.loads(row)["patch"] for row in rows] == [None, None]
+    (ended,) = [end for end in lab.manifest()["ended"] if end["step"] == "ship"]
+    assert ended["message"].endswith("2 trials are withheld: 2 dropped")

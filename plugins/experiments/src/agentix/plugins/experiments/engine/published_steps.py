@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Protocol
 
 from agentix.api import AgentixError, Record, RunError, ShipRefused, StepContext
@@ -12,6 +13,7 @@ from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.publication import Publication
 from agentix.plugins.experiments.engine.report_places import report_places
+from agentix.plugins.experiments.engine.shipment_lines import line_of
 from agentix.plugins.experiments.engine.trial_steps import TrialSteps, cases_of
 from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.publishing import Assembled, Shipment, Withheld, nearest
@@ -109,7 +111,17 @@ class PublishedSteps:
         return tuple(s for s, end in made if not all(map(whole, end.published)))
 
     async def run(self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner) -> Ran:
-        """Run a step that publishes."""
+        """Run a step that publishes; what became of a shipment is kept."""
+        ran, shipment = await self._run_step(step, ctx, runner)
+        if step.ships:
+            root = self._publication.staging.root
+            line = line_of(step, ctx, ran.result, shipment=shipment, root=root, withheld=ran.withheld)
+            self._publication.log.add(line)
+        return ran
+
+    async def _run_step(
+        self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner
+    ) -> tuple[Ran, Shipment | None]:
         publication, withheld, shipment = self._publication, Withheld(), None
         try:
             found = await self.whole(runner)
@@ -120,20 +132,20 @@ class PublishedSteps:
                 shipment = await self.shipment(step, ctx, found)
                 ctx = replace(ctx, path=shipment.path)
         except (AgentixError, OSError) as error:
-            return Ran(failed(step, error, ctx))
+            return Ran(failed(step, error, ctx)), shipment
         self.assembled = None
         result = await run_step(step, ctx, runner=runner)
         try:
             places = await publication.accept(step, ctx, result)
         except (AgentixError, OSError) as error:
-            return Ran(failed(step, error, ctx))
+            return Ran(failed(step, error, ctx)), shipment
         said = result.message
         if shipment is not None and not said:
             said = f"{shipment.told(publication.staging.root)} with {step.plugin}"
         if withheld:
             said = f"{said}; {withheld.line}"
         result = replace(result, message=said)
-        return Ran(result, places, withheld.count, found.made_of)
+        return Ran(result, places, withheld.count, found.made_of), shipment
 
     async def run_other(self, step: ResolvedStep, ctx: StepContext, runner: CommandRunner) -> Ran:
         """Run a step that does not publish."""
@@ -148,13 +160,16 @@ class PublishedSteps:
     async def shipment(self, step: ResolvedStep, ctx: StepContext, found: Assembled) -> Shipment:
         """What a step ships, after a last look at exactly that.
 
+        Where every trial is withheld, that is what steps have made of the whole run: a dataset that lists them, say.
+
         Raises:
             ShipRefused: There is nothing, or it holds a secret.
         """
-        if not found.published:
+        default = self._default(step) if step.path is None else None
+        place = default if step.path is None else step.source(ctx)
+        if not found.published and (place is None or not self._publication.staging.is_of_steps(PurePosixPath(place))):
             why = found.withheld.line if found.withheld else "no trial has ended"
             raise ShipRefused("; ".join([f"there is nothing to ship: {why}", *found.withheld.reasons()]))
-        default = self._default(step) if step.path is None else None
         return await self._publication.shipment(step, ctx, default=default)
 
     def _default(self, step: ResolvedStep) -> str | None:

@@ -242,6 +242,13 @@ class Staging:
         own = {trial_place(trial_id), *self.places_of_trial(trial_id)}
         return any(str(above) in own for above in (place, *place.parents))
 
+    def is_of_steps(self, place: PurePosixPath) -> bool:
+        """Whether what stands at a place was published by steps of the whole run."""
+        own = [self.ledger.places.get(str(above)) for above in (place, *place.parents)]
+        own += [placed for name, placed in self.ledger.places.items() if PurePosixPath(name).is_relative_to(place)]
+        found = [placed for placed in own if placed is not None]
+        return place.name != "" and bool(found) and all(is_of_step(placed.owner) for placed in found)
+
     def counts(self, trial_id: str) -> dict[str, int]:
         """How often each kind of secret was taken out of the redacted files of a trial."""
         staged = self.ledger.trials.get(trial_id)

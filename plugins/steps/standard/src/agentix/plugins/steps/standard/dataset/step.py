@@ -148,7 +148,8 @@ def _outcome(facts: Facts, inputs: DatasetInputs, target: Path) -> StepOutcome:
     return StepOutcome(
         message=f"{counted(facts.rows, 'row')} in {inputs.dir}{among}{without}",
         outputs={"rows": facts.rows, "dropped": facts.dropped, "not_measured": facts.infra_left_out},
-        publish={inputs.dir: target},
+        # Without a row it is a folder that nothing can open, and would look like something to ship.
+        publish={inputs.dir: target} if facts.rows else {},
     )
 
 
