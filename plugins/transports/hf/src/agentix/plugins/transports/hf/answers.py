@@ -69,13 +69,19 @@ class Said:
         return self.answer not in (Answer.DONE, Answer.UNCHANGED)
 
 
-def understand(result: ExecResult) -> Said:
-    """Tell what a call of `hf` came to, from its exit code and what it printed."""
+def understand(result: ExecResult, *, timeout_s: float | None = None) -> Said:
+    """Tell what a call of `hf` came to, from its exit code and what it printed.
+
+    Args:
+        result: How it ended.
+        timeout_s: Seconds that it was given.
+    """
     out, err = result.text, result.error_text
     both = f"{err}\n{out}"
     commits = _COMMIT.findall(out)
     if result.timed_out:
-        text = f"hf took longer than {result.duration_s:.0f} s and was killed; the last that it said: {_last(err)}"
+        limit = "it may" if timeout_s is None else f"{timeout_s:g} s"
+        text = f"hf took longer than {limit} and was killed; the last that it said: {_last(err)}"
         return Said(answer=Answer.PASSING, text=text, known=False)
     if result.exit_code == 127:
         return Said(answer=Answer.REFUSED, text="there is no program hf; install it with pip install huggingface_hub")

@@ -47,7 +47,7 @@ class Hub:
         """Ask what the repository is; `None` where that was not answered."""
         argv = [f"{self.inputs.repo_type}s", "info", "--expand=private", "--", self.inputs.dest]
         result = await self._run(argv)
-        said = self._clean(understand(result))
+        said = self._clean(result)
         return said, None if said.failed else Repository(private=_private(result.text))
 
     async def upload(self, path: Path, to: str, message: str) -> Said:
@@ -62,14 +62,15 @@ class Hub:
         argv = ["upload", f"--repo-type={inputs.repo_type}", f"--commit-message={message}"]
         argv += ["--private" if inputs.private else "--no-private"]
         argv += [f"--revision={inputs.revision}"] if inputs.revision else []
-        return self._clean(understand(await self._run([*argv, "--", inputs.dest, str(path), to])))
+        return self._clean(await self._run([*argv, "--", inputs.dest, str(path), to]))
 
     async def _run(self, argv: list[str]) -> ExecResult:
         return await run_tool(
             ["hf", *argv], host_env=HUB_ENV, env=_OURS, cwd=self.work_dir, timeout_s=self.inputs.timeout_s
         )
 
-    def _clean(self, said: Said) -> Said:
+    def _clean(self, result: ExecResult) -> Said:
+        said = understand(result, timeout_s=self.inputs.timeout_s)
         token = self.variables.get("HF_TOKEN", "").strip()
         text, commit = said.text, said.commit
         if token:
