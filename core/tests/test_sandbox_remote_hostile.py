@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -247,8 +248,12 @@ def test_anything_can_be_logged(pieces: list[tuple[int, bytes]]) -> None:
     replay.end()
 
 
-def test_logs_are_bounded_in_number_length_and_memory(caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_are_bounded_in_number_length_and_memory(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level(logging.DEBUG)
+    # With each second that this takes, more of them are let in.
+    monkeypatch.setattr("agentix.sandbox.replay.time", SimpleNamespace(monotonic=lambda: 0.0))
     replay = Replay("a.b")
     for _ in range(2000):
         replay.feed(wire.STDOUT, b"x\n" * 1000)
