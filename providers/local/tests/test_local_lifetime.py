@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -333,6 +336,41 @@ def test_leases_take_one_slot_each_and_survive_torn_files(tmp_path: Path) -> Non
 def test_what_is_no_lease_is_a_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         Lease.parse(text)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a pid namespace")
+def test_what_is_ending_and_has_no_command_line_any_more_is_waited_for(tmp_path: Path) -> None:
+    from agentix.providers.local.box import clear
+
+    lease = Lease(id="local-000-x", slot=0, owner=Owner.this_process(), created_at=0)
+    command = ["unshare", "--pid", "--fork", "sh", "-c", "echo; sleep 1000 & wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as outside:
+        assert outside.stdout is not None and outside.stdout.read(1) == b"\n"
+        first = children(outside.pid)[0]
+        while not children(first):
+            time.sleep(0.001)
+        inner = children(first)[0]
+        # The end of a traced process is its tracer's to see first; until then, the first process cannot end.
+        assert ctypes.CDLL(None, use_errno=True).ptrace(SEIZE, inner, None, None) == 0
+        os.kill(first, signal.SIGKILL)
+        while Path(f"/proc/{first}/cmdline").read_bytes():
+            time.sleep(0.001)
+        assert start_time(first) is not None
+        clearing = threading.Thread(target=clear, args=(lease, Leases(tmp_path)))
+        clearing.start()
+        clearing.join(0.3)
+        assert clearing.is_alive()
+        os.waitpid(inner, 0)
+        clearing.join(20)
+        assert start_time(first) is None
+
+
+SEIZE = 0x4206
+"""PTRACE_SEIZE of ptrace(2)."""
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_signals_reach_no_process_that_merely_has_the_pid() -> None:

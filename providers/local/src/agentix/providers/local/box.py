@@ -22,6 +22,9 @@ from agentix.providers.local.network import Network
 LOG_TAIL = 4000
 
 _END_LIMIT_S = 20.0
+_ENDING_LIMIT_S = 5.0
+_EXITING = 0x4
+"""Of a process's flags (PF_EXITING of the kernel): it ends, and may have given up its memory with its command line."""
 
 
 @dataclass(kw_only=True)
@@ -127,6 +130,8 @@ def clear(lease: Lease, leases: Leases) -> None:
     with contextlib.ExitStack() as stack:
         for descriptor in _running(lease, stack):
             _end(descriptor, deadline, lease)
+    if not lease.processes:
+        _let_end()
     _forget(lease, leases, deadline=deadline)
 
 
@@ -153,6 +158,23 @@ def _strays(lease: Lease) -> Iterator[tuple[int, int]]:
             with contextlib.suppress(OSError):
                 if mark in Path("/proc", name, "cmdline").read_bytes():
                     yield int(name), start_time(int(name)) or 0
+
+
+def _let_end() -> None:
+    """Wait for everything that is ending: what a stray was can be told no more by then, and it takes but a moment."""
+    deadline = time.monotonic() + _ENDING_LIMIT_S
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdecimal():
+            with contextlib.suppress(OSError, IndexError):
+                fields = Path("/proc", name, "stat").read_bytes().rsplit(b")", 1)[1].split()
+                if fields[0] not in (b"Z", b"X") and int(fields[6]) & _EXITING:
+                    descriptor = os.pidfd_open(int(name))
+                    try:
+                        poll = select.poll()
+                        poll.register(descriptor, select.POLLIN)
+                        poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
+                    finally:
+                        os.close(descriptor)
 
 
 def _running(lease: Lease, stack: contextlib.ExitStack) -> Iterator[int]:
