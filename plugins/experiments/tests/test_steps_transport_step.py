@@ -9,10 +9,11 @@ import pytest
 from pydantic import BaseModel
 
 from agentix.api import FailureCode, Scope, Secrets, ShipError, ShipRefused, StepContext, StepOutcome
+from agentix.cli.api import size
 from agentix.plugins.experiments.documents import StepSpec
 from agentix.plugins.experiments.steps import ResolvedStep, resolve_step, run_step
 from agentix.plugins.experiments.steps.shipping import Ship
-from agentix.plugins.experiments.steps.transport_step import TransportStep, size
+from agentix.plugins.experiments.steps.transport_step import TransportStep
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,8 @@ from agentix.stats import Spread, Summary
 _REASON = 240
 _NAMED = 10
 
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
 
 def seconds(value: float | None) -> str:
     """A duration for people: `0.42 s`, `12.3 s`, `4m12s`, `1h02m`."""
@@ -21,6 +23,16 @@ def seconds(value: float | None) -> str:
     minutes, rest = divmod(round(value), 60)
     hours, minutes_left = divmod(minutes, 60)
     return f"{hours}h{minutes_left:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people: `12 kB`."""
+    if count < 1000:
+        return f"{count} {'byte' if count == 1 else 'bytes'}"
+    value, unit = float(count), 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.3g} {_UNITS[unit]}"
 
 
 def number(value: float | None) -> str:

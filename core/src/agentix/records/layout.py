@@ -20,6 +20,7 @@ RUN_NAMES = frozenset(
         "rescored",
         "results.jsonl",
         "run.log",
+        "shipments.jsonl",
         "steps",
         "trials",
     }

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agentix.cli.table import table
     from agentix.cli.terms import WORDS
     from agentix.cli.values import finite, parse_pairs
-    from agentix.cli.wording import codes, listed, number, plural, reason, result, seconds, short, so_far, totals
+    from agentix.cli.wording import codes, listed, number, plural, reason, result, seconds, short, size, so_far, totals
     from agentix.records import (
         INFRA,
         AgentRow,
@@ -125,6 +125,7 @@ __all__ = [
     "result",
     "seconds",
     "short",
+    "size",
     "so_far",
     "table",
     "totals",

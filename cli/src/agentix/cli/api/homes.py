@@ -58,6 +58,7 @@ HOMES = {
         "result",
         "seconds",
         "short",
+        "size",
         "so_far",
         "totals",
     ),

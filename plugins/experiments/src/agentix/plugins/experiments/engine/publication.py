@@ -17,6 +17,7 @@ from agentix.api import EnvFailed, Record, RedactionRules, ShipRefused, StepCont
 from agentix.cli.api import ExperimentManifest, listed
 from agentix.plugins.experiments.engine.models import NEEDS_KEY
 from agentix.plugins.experiments.engine.parts import Parts
+from agentix.plugins.experiments.progress import SHIPMENTS, ShipmentLog
 from agentix.plugins.experiments.publishing import (
     NO_KEY,
     STAGING,
@@ -67,6 +68,8 @@ class Publication:
         self._parts = parts
         self._reports = frozenset(reports)
         self._open = ExitStack()
+        self.log = ShipmentLog(self.run_dir / SHIPMENTS)
+        self._open.callback(self.log.close)
         self._staging: Staging | None = None
 
     def __enter__(self) -> Self:

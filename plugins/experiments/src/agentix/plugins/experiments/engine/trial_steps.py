@@ -8,13 +8,14 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from agentix.api import AgentixError, Case, Record, ShipRefused
+from agentix.api import AgentixError, Case, Record, ShipRefused, StepContext
 from agentix.cli.api import ExperimentManifest, Layout, log
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.publication import Publication
+from agentix.plugins.experiments.engine.shipment_lines import line_of
 from agentix.plugins.experiments.engine.units import STEPS_DIR, trial_context
 from agentix.plugins.experiments.engine.work import UNCLEAN
-from agentix.plugins.experiments.publishing import nearest
+from agentix.plugins.experiments.publishing import Shipment, nearest
 from agentix.plugins.experiments.steps import ResolvedStep, StepResult, failed, run_step
 
 
@@ -76,7 +77,7 @@ class TrialSteps:
             secrets=publication.secrets,
             say=say,
         )
-        ctx = replace(ctx, patterns=publication.patterns)
+        ctx, shipment = replace(ctx, patterns=publication.patterns), None
         try:
             if step.publishes:
                 ctx = publication.of_trial(ctx, record)
@@ -88,7 +89,7 @@ class TrialSteps:
                 shipment = await publication.shipment(step, ctx, default=default, trial_id=trial_id)
                 ctx = replace(ctx, path=shipment.path)
         except (AgentixError, OSError) as error:
-            return self._ended(step, record, failed(step, error, ctx))
+            return self._ended(step, record, failed(step, error, ctx), ctx, shipment)
         result = await run_step(step, ctx, runner=self._runner)
         try:
             if step.redacts and result.outcome is not None and any(n.endswith(UNCLEAN) for n in record.notes):
@@ -98,7 +99,7 @@ class TrialSteps:
             result = failed(step, error, ctx)
         else:
             made[:] = places or made
-        return self._ended(step, record, result)
+        return self._ended(step, record, result, ctx, shipment)
 
     async def _before_redacting(self, record: Record) -> Path | None:
         staging = self._publication.staging
@@ -111,7 +112,12 @@ class TrialSteps:
             raise ShipRefused(why)
         return base
 
-    def _ended(self, step: ResolvedStep, record: Record, result: StepResult) -> StepResult:
+    def _ended(
+        self, step: ResolvedStep, record: Record, result: StepResult, ctx: StepContext, shipment: Shipment | None
+    ) -> StepResult:
+        if step.ships:
+            root = self._publication.staging.root
+            self._publication.log.add(line_of(step, ctx, result, shipment=shipment, root=root, record=record))
         if step.redacts:
             if result.verdict == "passed":
                 self._publication.failed.pop(record.trial_id, None)

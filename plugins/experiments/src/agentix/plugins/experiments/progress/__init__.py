@@ -2,9 +2,11 @@
 
 from agentix.plugins.experiments.progress.board import Board, CaseCount, InFlight
 from agentix.plugins.experiments.progress.display import Display, Guarded, Plain, Quiet, make_display
+from agentix.plugins.experiments.progress.shipment_log import SHIPMENTS, ShipmentLine, ShipmentLog
 from agentix.plugins.experiments.progress.wording import counts, heartbeat, result_line
 
 __all__ = [
+    "SHIPMENTS",
     "Board",
     "CaseCount",
     "Display",
@@ -12,6 +14,8 @@ __all__ = [
     "InFlight",
     "Plain",
     "Quiet",
+    "ShipmentLine",
+    "ShipmentLog",
     "counts",
     "heartbeat",
     "make_display",

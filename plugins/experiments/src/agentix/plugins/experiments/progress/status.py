@@ -11,6 +11,8 @@ from typing import Any
 
 from agentix.api import AgentNumbers, FailureCode, Record, Run, RunNumbers
 from agentix.cli.api import ExperimentManifest, Output, StepEnd, number, plural, read_owner, reason, seconds, table
+from agentix.plugins.experiments.progress.shipment_log import SHIPMENTS, read_shipments
+from agentix.plugins.experiments.progress.shipments import Shipments
 from agentix.plugins.experiments.progress.wording import where
 
 _FAILURES = 40
@@ -40,6 +42,8 @@ class Status:
     incomplete: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Cases that did not pass the gate, and why."""
+    shipments: Shipments = field(default_factory=Shipments)
+    """What was sent where."""
     in_flight: tuple[Mapping[str, Any], ...] = ()
     """Trials that are being run, or were when the run was last seen; none of a run that ended."""
 
@@ -103,6 +107,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         ended=() if experiment is None else experiment.ended,
         incomplete=None if experiment is None else experiment.incomplete,
         left_out={} if experiment is None else {k: v for k, v in experiment.rejected.items() if wanted(k)},
+        shipments=Shipments.of(read_shipments(run.layout.root / SHIPMENTS), wanted=wanted),
         in_flight=tuple(trial for trial in flying if wanted(str(trial.get("case", "")))),
     )
 
@@ -143,9 +148,14 @@ def print_status(
         output.line(f"did not complete: {status.incomplete}")
     for label, why in status.left_out.items():
         output.line(f"did not pass the gate: case {label}: {why}")
+    told = {line.step for line in status.shipments.whole}
     for end in status.ended:
-        if not end.ok or end.withheld:
+        if (not end.ok or end.withheld) and end.step not in told:
             output.line(f"step {end.step}: {end.message}")
+    if status.shipments:
+        output.line("shipments")
+        for line in status.shipments.lines(withheld=dropped + status.unredacted, failures=failures):
+            output.line(line)
     output.line()
     rows = [[label, *(str(count[key]) for key in _COUNTS)] for label, count in status.cases.items()]
     if rows:
@@ -223,6 +233,7 @@ def to_data(status: Status, *, pass_at: float | None = None, failures: bool = Fa
         "mixed": list(status.mixed),
         "ended": [end.model_dump(mode="json") for end in status.ended],
         "cases": {label: {key: count[key] for key in _COUNTS} for label, count in status.cases.items()},
+        "shipments": status.shipments.to_data(),
         "in_flight": list(status.in_flight),
         "numbers": status.numbers.to_data(pass_at=pass_at),
     }

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentix.api import Secrets, ShipRefused, scan
+from agentix.cli.api import size
 from agentix.plugins.experiments.publishing.places import NotPublished
 from agentix.plugins.experiments.publishing.trees import plain_files
-from agentix.plugins.experiments.steps.transport_step import size
 
 _SHOWN = 5
 

@@ -12,6 +12,7 @@ import anyio.to_thread
 from pydantic import BaseModel, Field, create_model
 
 from agentix.api import ConfigError, Receipt, Scope, ShipRefused, StepContext, StepOutcome, TellsDestination, Transport
+from agentix.cli.api import size
 
 if TYPE_CHECKING:
     from agentix.api import AgentUse, Limits
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 RECEIPT = "receipt.json"
 PATH = "path"
 """The input of every step that ships: what, in the run's directory."""
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 class TransportStep:
@@ -83,16 +83,6 @@ class TransportStep:
         await anyio.to_thread.run_sync(_write, ctx.work_dir / RECEIPT, told)
         files = f"{receipt.files} {'file' if receipt.files == 1 else 'files'}"
         return StepOutcome(message=f"{files}, {size(receipt.bytes)} to {told['destination']}", outputs=told)
-
-
-def size(count: int) -> str:
-    """A number of bytes for people: `12 kB`."""
-    if count < 1000:
-        return f"{count} {'byte' if count == 1 else 'bytes'}"
-    value, unit = float(count), 0
-    while value >= 999.5 and unit < len(_UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.3g} {_UNITS[unit]}"
 
 
 def _with_path(model: type[BaseModel], name: str) -> type[BaseModel]:
