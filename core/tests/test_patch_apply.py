@@ -245,7 +245,8 @@ async def test_any_two_trees(store: BlobStore, before: Any, after: Any) -> None:
 async def test_an_unchanged_small_tree_costs_little_more_than_its_listings(sandbox: Sandbox, store: BlobStore) -> None:
     await capture_base(sandbox, root(sandbox), store=store)
     ours, bare = [], []
-    for _ in range(20):
+    # Where the machine is busy, it takes longer until both were had undisturbed.
+    while len(ours) < 20 or (len(ours) < 300 and min(ours) - min(bare) >= 0.005):
         started = time.perf_counter()
         await sandbox.tree(root(sandbox))
         await sandbox.tree(root(sandbox))
