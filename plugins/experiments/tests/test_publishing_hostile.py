@@ -12,6 +12,9 @@ from published import MODEL, SHIP, holding, names, write
 from agentix.api import load_run
 
 
+LEAVES = ("out/answer.txt", "score.json", "trial.json")
+
+
 def test_a_step_that_ships_each_trial_cannot_reach_others_that_may_still_be_dropped(lab) -> None:
     os.mkfifo(lab.root / "staged")
     os.mkfifo(lab.root / "shipped")
@@ -38,6 +41,9 @@ end: {script: 'echo > @/shipped'}
     assert lab.records()["b-someone-1"].dropped
     assert sorted(p.name for p in (lab.root / "sent").iterdir()) == ["a-someone-1", "tar"]
     assert names(lab.root / "sent/a-someone-1/path") == ["answer.txt"]
+    for sent in (lab.root / "sent").iterdir():
+        assert names(sent / "run") == ["archives/a-someone-1.tar", *(f"trials/a-someone-1/{name}" for name in LEAVES)]
+    assert [p.name for p in (lab.path() / ".publishing").iterdir()] == ["ledger.jsonl"]
     assert "is not of this trial alone" in (lab.path() / "run.log").read_text()
 
 

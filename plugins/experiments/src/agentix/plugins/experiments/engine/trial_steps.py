@@ -13,6 +13,7 @@ from agentix.cli.api import ExperimentManifest, Layout, log
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.publication import Publication
 from agentix.plugins.experiments.engine.shipment_lines import line_of
+from agentix.plugins.experiments.engine.trial_views import seen_by
 from agentix.plugins.experiments.engine.units import STEPS_DIR, trial_context
 from agentix.plugins.experiments.engine.work import UNCLEAN
 from agentix.plugins.experiments.publishing import Shipment, nearest
@@ -90,7 +91,11 @@ class TrialSteps:
                 ctx = replace(ctx, path=shipment.path)
         except (AgentixError, OSError) as error:
             return self._ended(step, record, failed(step, error, ctx), ctx, shipment)
-        result = await run_step(step, ctx, runner=self._runner)
+        try:
+            async with seen_by(step, ctx, staging=publication.staging, trial_id=trial_id) as seen:
+                result = await run_step(step, seen, runner=self._runner)
+        except OSError as error:
+            result = failed(step, error, ctx)
         try:
             if step.redacts and result.outcome is not None and any(n.endswith(UNCLEAN) for n in record.notes):
                 await anyio.to_thread.run_sync(_leave_out_unclean, record, tuple(result.outcome.publish.values()))

@@ -6,6 +6,7 @@ from agentix.plugins.experiments.publishing.places import NotPublished
 from agentix.plugins.experiments.publishing.secrets import learn, looks_secret
 from agentix.plugins.experiments.publishing.shipments import Shipment, look_over, look_up, nearest
 from agentix.plugins.experiments.publishing.staging import STAGING, Staging
+from agentix.plugins.experiments.publishing.views import view_of_trial
 from agentix.plugins.experiments.publishing.withheld import NO_KEY, Withheld, redaction_failed, why_not
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "looks_secret",
     "nearest",
     "redaction_failed",
+    "view_of_trial",
     "why_not",
     "withheld_records",
 ]
