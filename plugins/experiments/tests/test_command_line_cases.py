@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from killing import is_there
 
 from agentix.api import content_hash
 
@@ -107,9 +108,9 @@ def test_a_signal_ends_a_fetch_and_all_that_it_has_started(place: Path, number: 
         stderr=subprocess.DEVNULL,
     )
     assert (place / "go").read_text() == "ready\n"
+    pid = int((place / "pid").read_text())
+    assert is_there(pid, place)
     running.send_signal(number)
     assert running.wait(240) == code
-    pid = int((place / "pid").read_text())
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    assert not is_there(pid, place)
     assert list((place / "tmp").iterdir()) == []

@@ -133,3 +133,11 @@ def outliving(root: Path) -> list[str]:
         os.close(handle)
         found += [] if ended else [line.replace(b"\0", b" ").decode()]
     return found
+
+
+def is_there(pid: int, root: Path) -> bool:
+    """Whether a process that was told of `root` in its environment still runs; its number may be another's by now."""
+    try:
+        return os.fsencode(root) in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
