@@ -57,5 +57,7 @@ def test_what_is_asked_sees_only_what_is_named_and_ends(monkeypatch: pytest.Monk
     assert (done.exit_code, done.error_text) == (3, "no\n")
     assert done.text.startswith(f"{tmp_path}\n") and "HF_TOKEN=named\n" in done.text and "OTHER" not in done.text
     assert ask_tool(["no-such-program-at-all"]).exit_code == 127
+    with pytest.raises(FileNotFoundError):
+        ask_tool(["true"], cwd=tmp_path / "none")
     late = ask_tool(["sh", "-c", "sleep 600 & wait"], timeout_s=0.3)
     assert late.timed_out and not late.ok and late.signal == "SIGKILL"

@@ -103,6 +103,9 @@ def ask_tool(
 
     Returns:
         How it ended; exit code 127 where there is no such program.
+
+    Raises:
+        FileNotFoundError: There is no such `cwd`.
     """
     begun = time.monotonic()
     try:
@@ -116,6 +119,8 @@ def ask_tool(
             start_new_session=True,
         )
     except FileNotFoundError as error:
+        if cwd is not None and not cwd.exists():
+            raise
         return ExecResult(exit_code=127, stderr=str(error).encode())
     timed_out = False
     with process:

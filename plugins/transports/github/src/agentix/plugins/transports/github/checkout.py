@@ -31,9 +31,17 @@ def find_checkout(inputs: GithubInputs, git: Git) -> Checkout:
     Raises:
         ShipRefused: It is no checkout, has no remote, or is on no branch.
     """
-    words = ("rev-parse", "--path-format=absolute", "--git-dir", "--git-path", "objects", "--show-toplevel")
-    within = git.at(Path(inputs.repo).absolute())
-    found = within.ask(*words)
+    words = (
+        "-C",
+        str(Path(inputs.repo).absolute()),
+        "rev-parse",
+        "--path-format=absolute",
+        "--git-dir",
+        "--git-path",
+        "objects",
+        "--show-toplevel",
+    )
+    found = git.ask(*words)
     if found.exit_code == 127:
         raise failure(found, "looking for a checkout")
     if not found.ok:
@@ -42,6 +50,7 @@ def find_checkout(inputs: GithubInputs, git: Git) -> Checkout:
             "Give the path of one as `repo`, or an address such as https://github.com/OWNER/NAME"
         )
     git_dir, objects, top = found.text.splitlines()
+    within = git.at(Path(top))
     branch = inputs.branch or _said(within, "symbolic-ref", "--quiet", "--short", "HEAD")
     if not branch:
         raise ShipRefused(f"the checkout {inputs.repo} is on no branch: say which one to push to as `branch`")
