@@ -103,6 +103,13 @@ class Depot:
         if inputs.dest == "locked":
             yield "there is no program depot; install it"
 
+    def foresee(self, inputs, *, trials):
+        if trials > 1000:
+            yield f"{trials} trials do not fit on {inputs.dest}"
+
+    def destination(self, source, inputs, ctx):
+        return f"https://me:hunter2@depot/{inputs.dest}/{source.name}"
+
     async def ship(self, source, inputs, ctx):
         if inputs.dest == "busy":
             raise ShipError("https://me:hunter2@depot/busy is busy")

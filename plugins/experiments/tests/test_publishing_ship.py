@@ -249,3 +249,11 @@ def test_a_shipment_that_is_tried_again_is_named_once_on_its_line(lab, capfd) ->
     assert lab.run(file, quiet=False) == 1
     said = capfd.readouterr().out
     assert " ship: exit status 3: the bucket is gone; again in 1 s\n" in said and "ship: ship:" not in said
+
+
+def test_a_dry_run_tells_where_a_transport_would_send_it_without_its_login(lab, depot, capfd) -> None:
+    file = write(lab, "  per_experiment: [{uses: dataset}, {uses: ship_my_store, with: {dest: shelf}}]\n")
+    assert lab.run(file) == 0
+    capfd.readouterr()
+    assert ship(lab, file, dry_run=True) == 0
+    assert "with my-store (lab-depot 1.0) to https://depot/shelf/dataset\n" in capfd.readouterr().out

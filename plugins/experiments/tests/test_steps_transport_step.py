@@ -12,6 +12,7 @@ from agentix.api import FailureCode, Scope, Secrets, ShipError, ShipRefused, Ste
 from agentix.cli.api import size
 from agentix.plugins.experiments.documents import StepSpec
 from agentix.plugins.experiments.steps import ResolvedStep, resolve_step, run_step
+from agentix.plugins.experiments.steps.foreseeing import foreseen
 from agentix.plugins.experiments.steps.shipping import Ship
 from agentix.plugins.experiments.steps.transport_step import TransportStep
 
@@ -109,6 +110,19 @@ async def test_a_transport_is_asked_ahead(depot, ctx):
     assert isinstance(resolved.step, TransportStep)
     assert list(resolved.step.check(resolved.inputs(ctx))) == ["there is no program depot; install it"]
     assert list(resolved.step.check(step({"dest": "shelf"}).inputs(ctx))) == []
+
+
+async def test_a_transport_foresees_what_many_trials_come_to(depot):
+    resolved = replace(step({"dest": "shelf"}), ships=True)
+    assert list(foreseen([resolved], 1000)) == []
+    assert list(foreseen([resolved], 1001)) == [f"{resolved.label}: 1001 trials do not fit on shelf"]
+
+
+async def test_a_transport_tells_where_to(depot, ctx):
+    resolved = step({"dest": "shelf"})
+    where = resolved.step.destination(ctx, resolved.inputs(ctx))
+    assert where == f"https://me:hunter2@depot/shelf/{ctx.path.name}"
+    assert resolved.step.destination(replace(ctx, path=None), resolved.inputs(ctx)) is None
 
 
 @pytest.mark.parametrize(

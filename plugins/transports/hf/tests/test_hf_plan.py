@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentix.plugins.transports.hf import HfTransport
 from agentix.plugins.transports.hf.plan import MAX_FILE_BYTES, Item, parts, plan
 
 
@@ -105,3 +106,13 @@ def test_parts_are_everything_in_order_and_none_is_too_much_for_one_commit(sizes
 
 def test_twelve_thousand_small_files_are_twelve_commits() -> None:
     assert len(parts([Item(path=f"{n:05}", bytes=100) for n in range(12_000)])) == 12
+
+
+def test_more_trials_than_a_folder_takes_are_told_ahead() -> None:
+    transport = HfTransport()
+    inputs = transport.Inputs(dest="org/name")
+    assert list(transport.foresee(inputs, trials=10_000)) == []
+    (told,) = transport.foresee(inputs, trials=10_001)
+    assert "10,001 trials go into one folder" in told
+    assert 'path_in_repo: "{{.Experiment}}/{{.RunID}}/{{.Case}}/{{.TrialID}}"' in told
+    assert list(transport.foresee(transport.Inputs(dest="org/name", path_in_repo="x"), trials=10_001)) == []

@@ -17,6 +17,7 @@ from agentix.plugins.experiments.engine.resuming import fill_board, refuse_chang
 from agentix.plugins.experiments.engine.trials import Trials
 from agentix.plugins.experiments.engine.work import Executor
 from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
+from agentix.plugins.experiments.steps import foreseen
 
 
 class Flow:
@@ -59,7 +60,7 @@ class Flow:
         cases = await self._cases(runner)
         plan = self._plan(cases)
         live.note(plan.line)
-        live.notes(plan.notices)
+        live.notes((*plan.notices, *foreseen(parts.pipeline.per_trial, len(plan.trials))))
         manifest = make_manifest(parts, cases, plan, run_id=run_id)
         executor = Executor(parts, runner, run_id=run_id, run_dir=live.root.absolute())
         if parts.pipeline.per_case:

@@ -46,6 +46,11 @@ class TransportStep:
         check = getattr(self.transport, "check", None)
         return () if check is None else check(inputs)
 
+    def foresee(self, inputs: Any, *, trials: int) -> Iterable[str]:
+        """What shipping so many trials one by one comes to, as far as the transport can tell."""
+        foresee = getattr(self.transport, "foresee", None)
+        return () if foresee is None else foresee(inputs, trials=trials)
+
     def destination(self, ctx: StepContext, inputs: Any) -> str | None:
         """Where the transport would send what the context names; `None` where it cannot tell.
 

@@ -15,7 +15,7 @@ from agentix.api import HUB_ENV, Receipt, Scope, ShipRefused, StepContext
 from agentix.plugins.transports.hf.answers import Answer
 from agentix.plugins.transports.hf.command import Hub, has_login
 from agentix.plugins.transports.hf.inputs import HfInputs
-from agentix.plugins.transports.hf.plan import Plan, parts, plan
+from agentix.plugins.transports.hf.plan import MAX_ENTRIES, Plan, parts, plan
 from agentix.plugins.transports.hf.sending import Patience, Sending
 
 _NO_LOGIN = "hf has no login: run hf auth login, or give a token that may write in HF_TOKEN"
@@ -35,6 +35,16 @@ class HfTransport:
             yield _MISSING
         elif not has_login(os.environ):
             yield _NO_LOGIN
+
+    def foresee(self, inputs: HfInputs, *, trials: int) -> Iterable[str]:
+        """Say where so many trials do not fit into the folder that they go into by default."""
+        if inputs.path_in_repo is None and trials > MAX_ENTRIES:
+            yield (
+                f"{trials:,} trials go into one folder, in a commit each, and a folder of the hub takes "
+                f"{MAX_ENTRIES:,} entries: "
+                'spread them with path_in_repo: "{{.Experiment}}/{{.RunID}}/{{.Case}}/{{.TrialID}}", or ship '
+                "once per experiment"
+            )
 
     def destination(self, source: Path, inputs: HfInputs, ctx: StepContext) -> str:
         """Where it would be looked at."""
