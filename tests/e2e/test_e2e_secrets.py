@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 pytestmark = pytest.mark.real
 
-KEY = "sk-CANARY-0123456789"
+KEY = f"sk-CANARY-{uuid.uuid4().hex[:10]}"
+TYPED = f"sk-TYPED-{uuid.uuid4().hex[:10]}"
+"""A key that stands on a command line, where the watcher of another test at the same time sees it."""
 
 
 @pytest.fixture
@@ -60,10 +63,10 @@ def test_a_key_is_on_no_command_line_and_in_no_file_of_the_run(shop: Any, comman
 
 def test_a_key_inside_an_option_is_not_kept(shop: Any) -> None:
     shop.task("answer")
-    options = ("--agent-opt", "command=true", "--agent-opt", f'env={{"MY_KEY": "{KEY}"}}')
+    options = ("--agent-opt", "command=true", "--agent-opt", f'env={{"MY_KEY": "{TYPED}"}}')
     done = shop.run("--agent", "command", *options)
     assert done.code == 0
-    assert [f for f in done.run_dir.rglob("*") if f.is_file() and KEY.encode() in f.read_bytes()] == []
-    assert KEY not in done.said
-    other = shop.run("--agent", "command", *(word.replace(KEY, "sk-OTHER") for word in options))
+    assert [f for f in done.run_dir.rglob("*") if f.is_file() and TYPED.encode() in f.read_bytes()] == []
+    assert TYPED not in done.said
+    other = shop.run("--agent", "command", *(word.replace(TYPED, "sk-OTHER") for word in options))
     assert other.code == 2 and "agent option env" in other.err
