@@ -190,6 +190,10 @@ if TYPE_CHECKING:
     from agentix.registry import (
         plugins as list_plugins,
     )
+    from agentix.registry.typed import (
+        type_wanted,
+        typed_errors,
+    )
     from agentix.runner import (
         Background,
         Preparer,
@@ -466,6 +470,8 @@ __all__ = [
     "stream_trials",
     "summarize_trajectory",
     "trial_id",
+    "type_wanted",
+    "typed_errors",
     "unpack_tar",
     "usage_of",
     "walk",

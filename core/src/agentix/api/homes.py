@@ -174,6 +174,10 @@ HOMES = {
         "options_schema",
         "parse_pairs",
     ),
+    "agentix.registry.typed": (
+        "type_wanted",
+        "typed_errors",
+    ),
     "agentix.runner": (
         "Background",
         "Preparer",

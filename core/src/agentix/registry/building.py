@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from agentix.errors import ConfigError, PluginBroken
@@ -12,7 +12,9 @@ from agentix.registry.kinds import KINDS, Kind, a
 from agentix.registry.resolving import Found
 
 
-def build(kind: Kind, found: Found, options: Mapping[str, object], *, where: str) -> object:
+def build(
+    kind: Kind, found: Found, options: Mapping[str, object], *, where: str, typed: Collection[str] = ()
+) -> object:
     """An object of the kind from what was found.
 
     Raises:
@@ -22,7 +24,7 @@ def build(kind: Kind, found: Found, options: Mapping[str, object], *, where: str
     value = found.value
     if inspect.isclass(value):
         _require(kind, value, f"the class {value.__name__}", found, where)
-        made = _call(kind, value, found, options, where=where)
+        made = _call(kind, value, found, options, where=where, typed=typed)
         _require(kind, made, a(type(made).__name__), found, where)
         return made
     if not inspect.ismodule(value) and not KINDS[kind].missing(value):
@@ -34,7 +36,7 @@ def build(kind: Kind, found: Found, options: Mapping[str, object], *, where: str
 
             _refuse(options, found, "is a function", where)
             return FunctionAgent.wrap(value, label=found.label, where=where)
-        return _from_factory(kind, value, found, options, where=where)
+        return _from_factory(kind, value, found, options, where=where, typed=typed)
     raise _unfit(kind, found, a(type(value).__name__), value, where)
 
 
@@ -47,7 +49,13 @@ def config_of(value: object) -> type[Any] | None:
 
 
 def _from_factory(
-    kind: Kind, value: Callable[..., object], found: Found, options: Mapping[str, object], *, where: str
+    kind: Kind,
+    value: Callable[..., object],
+    found: Found,
+    options: Mapping[str, object],
+    *,
+    where: str,
+    typed: Collection[str],
 ) -> object:
     if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
         raise ConfigError(
@@ -55,21 +63,27 @@ def _from_factory(
             "arguments that returns one",
             where=where,
         )
-    made = _call(kind, value, found, options, where=where)
+    made = _call(kind, value, found, options, where=where, typed=typed)
     if inspect.isclass(made) or KINDS[kind].missing(made):
         raise _unfit(kind, found, f"a function that returned {_article(made)}", made, where)
     return made
 
 
 def _call(
-    kind: Kind, maker: Callable[..., object], found: Found, options: Mapping[str, object], *, where: str
+    kind: Kind,
+    maker: Callable[..., object],
+    found: Found,
+    options: Mapping[str, object],
+    *,
+    where: str,
+    typed: Collection[str],
 ) -> object:
     config = config_of(maker)
     given: tuple[object, ...] = ()
     if config is not None:
         from agentix.registry.options import configure
 
-        given = (configure(config, options, label=found.label, where=where),)
+        given = (configure(config, options, label=found.label, where=where, typed=typed),)
     else:
         _refuse(options, found, "has no Config", where)
     try:

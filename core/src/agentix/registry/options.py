@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from agentix.errors import ConfigError
 from agentix.registry.resolving import nearest
+from agentix.registry.typed import type_wanted, typed_errors
 
 _LISTS = (list, tuple, set, frozenset)
 _NONE = ("none", "null")
@@ -25,17 +26,25 @@ def option_path(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def configure(config: type[BaseModel], options: Mapping[str, object], *, label: str, where: str) -> BaseModel:
+def configure(
+    config: type[BaseModel],
+    options: Mapping[str, object],
+    *,
+    label: str,
+    where: str,
+    typed: Collection[str] = (),
+) -> BaseModel:
     """A plugin's config from options.
 
-    A string is read as the field's type; a list takes `a,b` or a repeated option; a mapping takes JSON.
+    A string is read as the field's type; a list takes `a,b` or a repeated option; a mapping takes JSON. Those that are
+    `typed` are taken for what they are.
 
     Raises:
         ConfigError: An option is unknown, missing or not valid; the error names the first by its path.
     """
     fields = {info.alias or name: info for name, info in config.model_fields.items()}
     by_name = {name: info.alias or name for name, info in config.model_fields.items()} | {key: key for key in fields}
-    typed: dict[str, str] = {}
+    named: dict[str, str] = {}
     values: dict[str, object] = {}
     for key, value in options.items():
         target = by_name.get(key, by_name.get(key.replace("-", "_")))
@@ -46,12 +55,17 @@ def configure(config: type[BaseModel], options: Mapping[str, object], *, label: 
             continue
         if target in values:
             raise ConfigError("is given twice", where=option_path(where, key))
-        typed[target] = key
-        values[target] = _read(fields[target], value, option_path(where, key))
+        named[target] = key
+        values[target] = value if key in typed else _read(fields[target], value, option_path(where, key))
+    meant = {target: values[target] for target, key in named.items() if key in typed}
+    for error in typed_errors(config, meant) if meant else ():
+        if error["loc"] and error["loc"][0] in meant and (wrong := type_wanted(error)) is not None:
+            target, *deeper = (str(part) for part in error["loc"])
+            raise ConfigError(wrong, where=option_path(where, ".".join([named[target], *deeper])))
     try:
         return config.model_validate(values)
     except ValidationError as exc:
-        raise _invalid(exc, typed, label=label, where=where) from None
+        raise _invalid(exc, named, label=label, where=where) from None
 
 
 def refuse_options(options: Mapping[str, object], *, what: str, where: str) -> None:
@@ -71,12 +85,12 @@ def _unknown(key: str, fields: Mapping[str, FieldInfo], *, label: str, where: st
     return ConfigError(f"{label} has no such option", where=option_path(where, key), hint=hint)
 
 
-def _invalid(exc: ValidationError, typed: Mapping[str, str], *, label: str, where: str) -> ConfigError:
+def _invalid(exc: ValidationError, named: Mapping[str, str], *, label: str, where: str) -> ConfigError:
     first = exc.errors(include_url=False, include_input=False)[0]
     if not first["loc"]:
         return ConfigError(f"the options of {label} cannot be used: {_said(first)}", where=where)
     key, *deeper = (str(part) for part in first["loc"])
-    path = option_path(where, ".".join([typed.get(key, key), *deeper]))
+    path = option_path(where, ".".join([named.get(key, key), *deeper]))
     if first["type"] == "missing" and not deeper:
         hint = f"{path}=VALUE" if where.startswith("--") else None
         return ConfigError(f"{label} needs this option", where=path, hint=hint)

@@ -32,7 +32,7 @@ def dataset_cases(spec: CaseSpec, *, where: str) -> tuple[tuple[Case, Path | Non
         AgentixError: The dataset cannot be loaded or read.
     """
     ref = spec.dataset or ""
-    dataset = load("dataset", ref, spec.options, where=where)
+    dataset = load("dataset", ref, spec.options, where=where, typed=spec.options)
     instances = list(dataset.instances())
     names = [str(instance["instance_id"]) for instance in instances]
     for position, pattern in enumerate(spec.ids):

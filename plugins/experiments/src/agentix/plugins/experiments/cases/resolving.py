@@ -145,11 +145,17 @@ def _add(state: _Resolving, entry: int, places: tuple[Located, ...], pin: dict[s
         )
         state.found.setdefault(entry, []).append(_Found(entry, case, place.directory))
     # Its options are wrong now or never: the content of the case plays no part.
+    named = f"cases[{entry}].dataset"
     try:
-        load("dataset", dataset, {**spec.options, "path": str(places[0].directory)}, where=f"cases[{entry}].dataset")
+        options = {**spec.options, "path": str(places[0].directory)}
+        load("dataset", dataset, options, where=named, typed=options)
     except AgentixError as error:
         key = "dataset" if spec.dataset is not None else "options" if spec.options else "path"
-        state.wrong(entry, key, str(error).removeprefix(f"cases[{entry}].dataset: "))
+        told = str(getattr(error, "where", ""))
+        option = told.removeprefix(f"{named}.")
+        if told != option and option.split(".")[0] in spec.options:
+            key = f"options.{option}"
+        state.wrong(entry, key, str(error).removeprefix(f"{told}: ").removeprefix(f"{named}: "))
 
 
 def _check_entry(state: _Resolving, entry: int) -> None:

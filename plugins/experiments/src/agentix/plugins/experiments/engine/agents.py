@@ -51,7 +51,7 @@ class Agents:
     def _load(self, spec: AgentSpec, llm: LLM | None, key: str | None, *, where: str) -> Agent:
         command = self._commands.get(COMMAND_PREFIX + spec.name)
         if command is None:
-            return load("agent", spec.name, {**told(spec, llm), **spec.options}, where=where)
+            return load("agent", spec.name, {**told(spec, llm), **spec.options}, where=where, typed=spec.options)
         env = {name: value for name, value in llm_environment(llm).items() if value}
         if key is not None:
             env["LLM_API_KEY"] = key
@@ -63,7 +63,7 @@ class Agents:
             options["command"] = list(command.arguments())
         seen = [n for n in command.env if n in os.environ and n not in options["env"]]
         options["pass_env"] = list(dict.fromkeys([*options.get("pass_env", []), *seen]))
-        return load("agent", COMMAND_AGENT, options, where=where)
+        return load("agent", COMMAND_AGENT, options, where=where, typed=options)
 
 
 def told(spec: AgentSpec, llm: LLM | None) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Datasets:
         options: dict[str, Any] = dict(case.options)
         key = f"{case.dataset}\0{sorted(options.items())!r}"
         if key not in self._made:
-            self._made[key] = load("dataset", case.dataset, options, where=f"case {case.label}")
+            self._made[key] = load("dataset", case.dataset, options, where=f"case {case.label}", typed=options)
         return self._made[key]
 
 
@@ -163,9 +163,10 @@ def _provider(
         ref, options, where = spec.name, dict(spec.options), "provider"
     else:
         ref, options, where = default_provider(), {}, "--provider"
+    typed = options.keys() - request.provider_options.keys()
     options |= request.provider_options
     try:
-        provider = load("provider", ref, options, where=where)
+        provider = load("provider", ref, options, where=where, typed=typed)
     except AgentixError as error:
         if where != "provider":
             raise

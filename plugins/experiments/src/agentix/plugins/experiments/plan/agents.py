@@ -70,7 +70,7 @@ def _kind(agent: AgentSpec, commands: set[str], plugins: Mapping[str, str], *, w
             notice = f"agent {agent.name}: {command} is used, not the installed plugin {plugins[agent.name]}"
         return AgentKind(kind="command", label=command, notice=notice)
     try:
-        plugin = load("agent", agent.name, agent.options, where=where)
+        plugin = load("agent", agent.name, agent.options, where=where, typed=agent.options)
     except PluginNotFound:
         known = {*commands, *plugins}
         return AgentKind(

@@ -154,7 +154,7 @@ def _datasets(submission: Submission) -> Iterator[Problem]:
             yield problem(submission, f"{where}.dataset", message, near=near)
         elif case.source == "dataset":
             try:
-                load("dataset", case.dataset, case.options, where=where)
+                load("dataset", case.dataset, case.options, where=where, typed=case.options)
             except AgentixError as error:
                 yield plugin_problem(
                     submission, error, where=where, path=f"{where}.dataset", options=f"{where}.options"

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from agentix.api import AgentixError, Scope, Step, UsageError
+from agentix.api import AgentixError, Scope, Step, UsageError, type_wanted, typed_errors
 from agentix.plugins.experiments.documents import nearest
-from agentix.plugins.experiments.documents.wording import KINDS, shortened
 from agentix.plugins.experiments.steps.templates import VARIABLES, named, scopes_of
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from agentix.plugins.experiments.commands import Command
-
-_SCALARS = frozenset(
-    {
-        *("string_type", "int_type", "int_from_float", "int_parsing", "float_type", "float_parsing"),
-        *("bool_type", "bool_parsing"),
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +66,7 @@ def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: S
     What a file says is taken for what it is: the text "0.6" is no number, also where the step would read it as one.
     """
     known = [info.alias or name for name, info in step.Inputs.model_fields.items()]
-    for item in _errors(step.Inputs, given, scope):
+    for item in typed_errors(step.Inputs, given, context={"scope": scope}):
         loc = item["loc"]
         path = f"{where}.with" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc)
         if item["type"] == "extra_forbidden":
@@ -85,47 +76,16 @@ def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: S
             yield StepProblem(path=path, message=f"there is no such input{'' if near else takes}", near=near)
         elif item["type"] == "missing":
             yield StepProblem(path=path, message="has to be given")
-        elif item["type"] in _SCALARS and not isinstance(item["input"], dict | list):
-            message = f"has to be {KINDS[item['type']]}, not {_said(item['input'])}"
-            yield StepProblem(path=path, message=message)
-        elif item["type"] in ("literal_error", "enum") and not isinstance(item["input"], dict | list):
-            words = str(item.get("ctx", {}).get("expected")).replace("'", "")
-            near = nearest(str(item["input"]), words.replace(" or ", ", ").split(", "))
-            yield StepProblem(path=path, message=f"has to be {words}, not {_said(item['input'])}", near=near)
+        elif (message := type_wanted(item)) is not None:
+            yield StepProblem(path=path, message=message, near=_near(item))
         else:
             yield StepProblem(path=path, message=str(item.get("ctx", {}).get("error") or item["msg"]))
 
 
-def _errors(model: type[BaseModel], given: Mapping[str, Any], scope: Scope) -> list[ErrorDetails]:
-    """What is wrong with the inputs, and which of them would have to be read as something that they are not."""
-    found: list[ErrorDetails] = []
-    try:
-        model.model_validate(given, context={"scope": scope})
-    except ValidationError as error:
-        found += error.errors(include_url=False)
-    try:
-        # As JSON, for a strict model takes no list for a tuple and no text for a path from Python.
-        model.model_validate_json(json.dumps(given), strict=True, context={"scope": scope})
-    except ValidationError as error:
-        told = {item["loc"] for item in found}
-        strict = [item for item in error.errors(include_url=False) if item["type"] in _SCALARS]
-        found += [item for item in strict if item["loc"] not in told and _at(given, item["loc"]) == item["input"]]
-    return found
-
-
-def _at(given: Any, loc: tuple[int | str, ...]) -> Any:
-    """What the file says there; `None` for where it says nothing, such as in one of several types that would do."""
-    for part in loc:
-        try:
-            given = given[part]
-        except (LookupError, TypeError):
-            return None
-    return given
-
-
-def _said(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return f'the text "{shortened(text)}"' if isinstance(value, str) else shortened(text)
+def _near(error: ErrorDetails) -> str | None:
+    """The one of several words that was probably meant."""
+    words = str(error.get("ctx", {}).get("expected") or "").replace("'", "")
+    return nearest(str(error["input"]), words.replace(" or ", ", ").split(", ")) if words else None
 
 
 def _deeper(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
