@@ -202,13 +202,13 @@ async def test_a_column_that_begins_with_thousands_of_nulls_is_read(make_run, wr
     assert (data[-1]["ended"], data[-1]["turns"], data[0]["turns"]) == ("timeout", 3, None)
 
 
-async def test_a_run_of_which_nothing_may_be_published_is_a_dataset_without_rows(make_run, written):
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+async def test_of_a_run_of_which_nothing_may_be_published_there_is_no_dataset(make_run, context, format):
     make_run([])
-    assert rows(await written(dropped=())) == []
-    dataset = await written(format="parquet", dropped=())
-    assert "One row for each of 0 trials" in (dataset / "README.md").read_text()
-    table = pyarrow.parquet.read_table(dataset / "data" / "trials-00000-of-00001.parquet")
-    assert (table.num_rows, table.column_names) == (0, list(COLUMNS))
+    ctx = context(Scope.PER_EXPERIMENT, withheld=lambda: [DROPPED.to_data()])
+    outcome = await Dataset().run(ctx, DatasetInputs(format=format))
+    assert outcome.ok and outcome.publish == {}
+    assert outcome.message == "no row, and so no dataset; without 1 dropped"
 
 
 async def test_many_rows_go_to_several_files_of_parquet(tmp_path, offline_datasets):

@@ -145,8 +145,9 @@ def _outcome(facts: Facts, inputs: DatasetInputs, target: Path) -> StepOutcome:
     left += [f"{facts.infra_left_out} not measured"] if facts.infra_left_out else []
     among = f", {dropped[0]} among them" if dropped and inputs.include_dropped else ""
     without = f"; without {' and '.join(left)}" if left else ""
+    made = f"{counted(facts.rows, 'row')} in {inputs.dir}" if facts.rows else "no row, and so no dataset"
     return StepOutcome(
-        message=f"{counted(facts.rows, 'row')} in {inputs.dir}{among}{without}",
+        message=f"{made}{among}{without}",
         outputs={"rows": facts.rows, "dropped": facts.dropped, "not_measured": facts.infra_left_out},
         # Without a row it is a folder that nothing can open, and would look like something to ship.
         publish={inputs.dir: target} if facts.rows else {},
