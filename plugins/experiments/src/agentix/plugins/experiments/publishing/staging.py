@@ -14,6 +14,7 @@ from typing import Self
 
 from agentix.api import Secrets
 from agentix.cli.api import TRIAL_FILE
+from agentix.plugins.experiments.publishing.claims import check_free, left_in_the_way
 from agentix.plugins.experiments.publishing.known import Known
 from agentix.plugins.experiments.publishing.ledger import Ledger, Staged, is_of_step, of_step, of_trial
 from agentix.plugins.experiments.publishing.places import TRIALS, NotPublished, check_publish, trial_place
@@ -151,11 +152,12 @@ class Staging:
         check_publish(publish, work_dir)
         owner = of_trial(trial_id) if trial_id is not None else of_step(step or "")
         trees = {place: stamp_of(source) for place, source in publish.items()}
-        if trial_id is None:
-            self._make_way(publish)
+        if trial_id is None and self._owners is not None:
+            for place in left_in_the_way(self.ledger, publish, owners=self._owners):
+                self.take(place)
         with self._lock:
             for place in publish:
-                self._check_free(place, owner)
+                check_free(self.ledger, place, owner, run_dir=self.run_dir)
             self.ledger.begin(publish, owner)
         mark, made_of = self._known.mark(), "" if trial_id is not None else self.made_of()
         for place, source in publish.items():
@@ -167,35 +169,6 @@ class Staging:
             for place in self.ledger.owned(owner) - set(publish):
                 self.take(place)
         return tuple(publish)
-
-    def _make_way(self, publish: Collection[str]) -> None:
-        """Remove what steps that there are no more have published where something is to be."""
-        if self._owners is None:
-            return
-        there = [*self.ledger.places.items()]
-        left = [place for place, by in there if is_of_step(by.owner) and by.owner not in self._owners]
-        for place in left:
-            if any(_overlap(PurePosixPath(place).parts, PurePosixPath(wanted).parts) for wanted in publish):
-                self.take(place)
-
-    def _check_free(self, place: str, owner: str) -> None:
-        path = PurePosixPath(place)
-        mine = self.ledger.owned(owner)
-        for parent in path.parents:
-            if str(parent) in self.ledger.places and str(parent) not in mine:
-                raise NotPublished(f"{place}: {parent} was published by {self.ledger.places[str(parent)].owner}")
-        placed = self.ledger.places.get(place)
-        if placed is not None:
-            if placed.owner != owner:
-                raise NotPublished(f"{place}: was published by {placed.owner} already")
-            return
-        there = self.run_dir / place
-        if there.is_symlink() or (there.exists() and not (there.is_dir() and not any(there.iterdir()))):
-            # Nobody vouches for it: it is the rest of an interrupted step, or what somebody else put there.
-            if any(other.startswith(f"{place}/") for other in list(self.ledger.places)):
-                raise NotPublished(f"{place}: there is something below it that other steps have published")
-            if len(path.parts) == 1 and not there.is_dir():
-                raise NotPublished(f"{place}: there is such a file already, and no step has published it")
 
     def withdraw(self, trial_id: str) -> None:
         """Remove everything of a trial."""
@@ -287,11 +260,6 @@ class Staging:
     def _source(self, trial_id: str) -> tuple[int, ...]:
         about = os.lstat(self.run_dir / trial_place(trial_id) / TRIAL_FILE)
         return about.st_size, about.st_mtime_ns, about.st_ino
-
-
-def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    common = min(len(one), len(other))
-    return one[:common] == other[:common]
 
 
 def _remove_empty_above(path: Path, *, until: Path) -> None:
