@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from agentix.api import HostError
 from agentix.cli.api import parse_retry
 
 TOY = """
@@ -20,6 +21,15 @@ PATCH = "diff --git a/x b/x\\nnew file mode 100644\\n--- /dev/null\\n+++ b/x\\n@
 
 class Provider(HostProcessProvider):
     name = "toy"
+
+    async def check(self):
+        with (HERE / "asked").open("a") as file:
+            file.write("x")
+        gone = HERE / "gone"
+        times = int(gone.read_text()) if gone.exists() else 0
+        if times:
+            gone.write_text(str(times - 1))
+        return ["the engine does not answer; start it"] if times else []
 
 
 class Dataset:
@@ -224,3 +234,26 @@ def test_the_next_trials_sandbox_is_made_while_one_runs(toy, monkeypatch, said) 
     # Each has one for the agent and one to score in, and none was made in vain.
     made = json.loads((toy.root / "made.json").read_text())
     assert sorted(made) == ["one-toy-1", "one-toy-1", "two-toy-1", "two-toy-1"]
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_an_engine_that_is_away_for_a_moment_does_not_end_a_run(
+    toy, monkeypatch: pytest.MonkeyPatch, gone: int
+) -> None:
+    monkeypatch.setattr("agentix.cli.preflight.AGAIN_S", (0.0, 0.0))
+    (toy.root / "gone").write_text(str(gone))
+    assert toy.run(toy.toy(), executor=None) == 0
+    assert (toy.root / "asked").read_text() == "x" * (gone + 1)
+    # A run that is finished needs no engine.
+    (toy.root / "gone").write_text("9")
+    assert toy.run(toy.toy(), executor=None) == 0
+    assert (toy.root / "asked").read_text() == "x" * (gone + 1)
+
+
+def test_a_run_does_not_begin_where_no_sandbox_can_be_made(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentix.cli.preflight.AGAIN_S", (0.0, 0.0))
+    (toy.root / "gone").write_text("3")
+    with pytest.raises(HostError, match="cannot make sandboxes here: the engine does not answer; start it"):
+        toy.run(toy.toy(), executor=None)
+    assert not toy.path().exists()
+    assert toy.run(toy.toy(), executor=None) == 0

@@ -6,6 +6,7 @@ import logging
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -22,6 +23,7 @@ from agentix.cli.wording import reason
 from agentix.errors import RunError
 from agentix.models import Event, Failure, FailureCode, Rollout, Trial
 from agentix.records import Record, ResumePlan, RunWriter
+from agentix.registry import load
 from agentix.runner import RolloutStream, stream_trials
 
 if TYPE_CHECKING:
@@ -123,7 +125,9 @@ class Execution:
             self._say(f"the provider {request.provider.ref} did not end well: {error}")
 
     async def _run_trials(self) -> None:
-        problem = await provider_problem(self._plan.request.provider)
+        use = self._plan.request.provider
+        make = partial(load, "provider", use.ref, use.options, where="--provider")
+        problem = await provider_problem(use.ref, make)
         if problem is not None:
             self._queue.stop(problem)
         while self._queue and self._queue.stopped is None:

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
 
-from agentix.cli.request import PluginRequest
 from agentix.cli.wording import short
-from agentix.registry import load
 
 _SAID = 600
+AGAIN_S = (1.0, 2.0)
+"""How long to wait before a provider that has told a problem is asked again."""
 CHECK_S = 60.0
 """How long a provider may look at the machine."""
 
 
-async def provider_problem(request: PluginRequest) -> str | None:
-    """Why no trial can have a sandbox of this provider, in one line; `None` where it does not say so."""
-    # Asking may close what a provider holds, and the trials are to find theirs as it was.
-    provider = load("provider", request.ref, request.options, where="--provider")
-    try:
-        problems = await problems_of(provider)
-    except Exception:
-        # A check that fails says nothing of the provider; the trials will.
-        return None
-    if not problems:
-        return None
-    said = short("\n".join(problems), _SAID)
-    return f"the provider {request.ref} cannot make sandboxes here: {said}"
+async def provider_problem(ref: str, make: Callable[[], Any]) -> str | None:
+    """Why no trial can have a sandbox of this provider, in one line; `None` where it does not say so.
+
+    An engine that is just being restarted looks like one that is not there, so that a problem has to last.
+
+    Args:
+        ref: What the user calls it.
+        make: Makes the provider: asking may close what one holds, and the trials are to find theirs as it was.
+    """
+    problems: Sequence[str] | None = None
+    for wait in (0.0, *AGAIN_S):
+        await anyio.sleep(wait)
+        try:
+            problems = await problems_of(make())
+        except Exception:
+            # A check that fails says nothing of the provider; the trials will.
+            return None
+        if not problems:
+            return None
+    said = short("\n".join(problems or ()), _SAID)
+    return f"the provider {ref} cannot make sandboxes here: {said}"
 
 
 async def problems_of(provider: Any) -> Sequence[str] | None:

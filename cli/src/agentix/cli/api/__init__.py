@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentix.cli.output import Output, printable
     from agentix.cli.plan import default_provider
     from agentix.cli.plugin_text import option_rows
+    from agentix.cli.preflight import provider_problem
     from agentix.cli.redrawn import Redrawn, trial_line
     from agentix.cli.request import PluginRequest
     from agentix.cli.rescored_dataset import NoAgent, RescoredDataset
@@ -118,6 +119,7 @@ __all__ = [
     "plural",
     "print_json",
     "printable",
+    "provider_problem",
     "raise_open_files",
     "read_owner",
     "read_trial_file",

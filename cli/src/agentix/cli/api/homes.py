@@ -29,6 +29,7 @@ HOMES = {
     ),
     "agentix.cli.plan": ("default_provider",),
     "agentix.cli.plugin_text": ("option_rows",),
+    "agentix.cli.preflight": ("provider_problem",),
     "agentix.cli.redrawn": (
         "Redrawn",
         "trial_line",

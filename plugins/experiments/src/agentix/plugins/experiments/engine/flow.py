@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentix.api import Case, RunError
-from agentix.cli.api import ExperimentManifest, ResumePlan
+from agentix.api import Case, HostError, RunError
+from agentix.cli.api import ExperimentManifest, ResumePlan, provider_problem
 from agentix.plugins.experiments.cases import resolve
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.checking import check_cases
@@ -80,6 +80,8 @@ class Flow:
         if not left.anything:
             live.display.note(f"{live.root}: finished already, {len(left.resume.kept)} kept")
             return None
+        if left.trials:
+            await self._ask_provider()
         self._begin(manifest, left.resume, mixed=mixed)
         live.note(left.line)
         live.told(live.hooks.call("agentix_run_started", run=live.writer.manifest.model_dump(mode="json")))
@@ -102,6 +104,15 @@ class Flow:
         plan = make_plan(self._live.parts.submission, cases)
         self._live.outcome.planned = tuple(trial.trial_id for trial in plan.trials)
         return plan
+
+    async def _ask_provider(self) -> None:
+        """See that there can be sandboxes, before trials find out one by one."""
+        parts = self._live.parts
+        if parts.fresh_provider is None or parts.provider_use is None:
+            return
+        problem = await provider_problem(parts.provider_use.ref, parts.fresh_provider)
+        if problem is not None:
+            raise HostError(problem)
 
     def _begin(self, manifest: ExperimentManifest, resume: ResumePlan, *, mixed: list[str]) -> None:
         """From here on it is a run: what it consists of is on the disk."""

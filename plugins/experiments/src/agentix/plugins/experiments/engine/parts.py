@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +31,8 @@ class Parts:
     provider: SandboxProvider | None
     """`None` where the executor brings its own."""
     provider_use: PluginUse | None
+    fresh_provider: Callable[[], SandboxProvider] | None
+    """Makes the provider once more, to ask it what may close what it holds."""
     kinds: tuple[AgentKind, ...]
     """Of the agents of the matrix, in its order."""
     agents: Agents
@@ -77,7 +79,7 @@ def load_parts(request: RunRequest) -> Parts:
     keys.expect(submission.llm_specs.values())
     agents = Agents(commands, keys)
     problems = list(_agent_problems(submission, kinds, agents, native=native))
-    provider, use = _provider(request, submission, executor, problems) if native else (None, None)
+    provider, use, fresh = _provider(request, submission, executor, problems) if native else (None, None, None)
     if not native and request.provider is not None:
         raise UsageError(f"--provider {request.provider}: {executor.plugin} brings its own sandboxes")
     checked.raise_problems(problems)
@@ -95,6 +97,7 @@ def load_parts(request: RunRequest) -> Parts:
         executor=executor,
         provider=provider,
         provider_use=use,
+        fresh_provider=fresh,
         kinds=kinds,
         agents=agents,
         keys=keys,
@@ -151,7 +154,7 @@ def _untold(submission: Submission, kinds: tuple[AgentKind, ...], *, native: boo
 
 def _provider(
     request: RunRequest, submission: Submission, executor: ResolvedStep, problems: list[Problem]
-) -> tuple[SandboxProvider | None, PluginUse | None]:
+) -> tuple[SandboxProvider | None, PluginUse | None, Callable[[], SandboxProvider] | None]:
     spec = submission.experiment.provider
     fixed: str | None = getattr(executor.step, "provider", None)
     if fixed is not None:
@@ -165,12 +168,16 @@ def _provider(
         ref, options, where = default_provider(), {}, "--provider"
     typed = options.keys() - request.provider_options.keys()
     options |= request.provider_options
+
+    def make() -> SandboxProvider:
+        return load("provider", ref, options, where=where, typed=typed)
+
     try:
-        provider = load("provider", ref, options, where=where, typed=typed)
+        provider = make()
     except AgentixError as error:
         if where != "provider":
             raise
         told = plugin_problem(submission, error, where=where, path=where, options="provider.options")
         problems.append(told)
-        return None, None
-    return provider, plugin_use("provider", PluginRequest(ref=ref, options=options), provider)
+        return None, None, None
+    return provider, plugin_use("provider", PluginRequest(ref=ref, options=options), provider), make

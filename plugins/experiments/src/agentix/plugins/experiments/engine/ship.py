@@ -70,6 +70,7 @@ def _parts(request: ShipRequest, manifest: ExperimentManifest) -> Parts:
         executor=checked.executor,
         provider=None,
         provider_use=None,
+        fresh_provider=None,
         kinds=checked.kinds,
         agents=Agents(checked.commands, keys),
         keys=keys,
