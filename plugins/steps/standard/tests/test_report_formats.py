@@ -195,6 +195,16 @@ async def test_appending_to_another_table_is_refused_and_changes_nothing(run_dir
     assert (tmp_path / "other.csv").read_text() == "a,b\n1,2\n"
 
 
+@pytest.mark.parametrize("dest", ["../esc.md", "a/../../esc.md", "..", "../other-run/report.md"])
+async def test_only_an_absolute_path_leads_out_of_the_run(run_dir, context, dest):
+    with pytest.raises(ValidationError, match="leads out of the run's directory; give an absolute path"):
+        ReportInputs(dest=dest)
+    # A template in it is filled in later.
+    with pytest.raises(ValueError, match="leads out"):
+        await Report().run(context(Scope.PER_EXPERIMENT), ReportInputs.model_construct(dest=dest))
+    assert not (run_dir.parent / "esc.md").exists()
+
+
 @pytest.mark.parametrize("dest", ["results.jsonl", "trials/t1/report.md", "./manifest.json", ".", "x/../.lock"])
 async def test_the_files_of_the_run_are_safe_from_it(run_dir, context, dest):
     before = (run_dir / "results.jsonl").read_bytes()

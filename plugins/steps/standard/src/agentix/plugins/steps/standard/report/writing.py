@@ -24,12 +24,12 @@ def target(run_dir: Path, dest: str) -> Path:
     """The file that `dest` names.
 
     Raises:
-        ValueError: It is a file or a directory of the run itself, or is no file.
+        ValueError: It is relative and leads out, is a file or a directory of the run itself, or is no file.
     """
     root = run_dir.resolve()
     path = Path(os.path.normpath(root / dest))
-    if path.is_relative_to(root):
-        free_place(path.relative_to(root), dest)
+    if path.is_relative_to(root) or not Path(dest).is_absolute():
+        free_place(PurePath(os.path.relpath(path, root)), dest)
     if path.exists() and not path.is_file():
         raise ValueError(f"dest {dest!r} is there already and is no file")
     return path
@@ -43,9 +43,11 @@ def free_place(place: PurePath, dest: str) -> None:
         dest: As the user gave it.
 
     Raises:
-        ValueError: Files of the run itself are there.
+        ValueError: It is outside, or files of the run itself are there.
     """
     parts = PurePath(os.path.normpath(place)).parts
+    if ".." in parts:
+        raise ValueError(f"dest {dest!r} leads out of the run's directory; give an absolute path to write elsewhere")
     if not parts or parts[0] in _TAKEN:
         raise ValueError(f"dest {dest!r} is where the run keeps its own files; give the report another name")
 
