@@ -37,7 +37,8 @@ def test_a_summary_that_does_not_arrive_is_an_error(toy):
             called = toy.start("--id", "r", *arguments, stdout=full, stderr=subprocess.PIPE)
             said = called.communicate(timeout=60)[1]
         assert called.returncode == 1
-        assert "could not be printed: No space left on device; the results are kept" in said
+        assert "error: not all of the output could be written: No space left on device" in said
+    assert len(toy.lines("r")) == 4
 
 
 def test_trials_are_listed_in_the_order_of_the_dataset(toy):

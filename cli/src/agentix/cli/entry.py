@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from typing import Any
 
 import typer
 
 from agentix.cli import exit_codes
+from agentix.cli.delivery import Delivery
 from agentix.cli.output import Output
 from agentix.errors import AgentixError, UsageError
 
@@ -24,8 +27,25 @@ def run_command(command: Callable[[], Any], arguments: Sequence[str], *, program
         program: The name in usage messages.
 
     Returns:
-        The exit code. An error of the user's is one message without a traceback, unless `-v` is given.
+        The exit code. An error of the user's is one message without a traceback, unless `-v` is given. What the
+        command wrote to the standard output and did not arrive is an error too.
     """
+    if sys.stdout is None:
+        return _run(command, arguments, program=program)
+    delivery = Delivery(sys.stdout)
+    with redirect_stdout(delivery):
+        code = _run(command, arguments, program=program, delivery=delivery)
+        Output.stdout().flush()
+        if delivery.lost is None:
+            return code
+        Output.stdout().close()
+    Output.stderr().line(f"error: not all of the output could be written: {delivery.lost}")
+    return code or exit_codes.FAILED
+
+
+def _run(
+    command: Callable[[], Any], arguments: Sequence[str], *, program: str, delivery: Delivery | None = None
+) -> int:
     try:
         code = command().main(list(arguments), prog_name=program, standalone_mode=False)
         return code if isinstance(code, int) else exit_codes.OK
@@ -44,6 +64,8 @@ def run_command(command: Callable[[], Any], arguments: Sequence[str], *, program
         _tell(error, f"{named}{error.strerror or error}", arguments)
         return exit_codes.USAGE
     except Exception as error:
+        if delivery is not None and delivery.lost is not None and isinstance(error, OSError):
+            return exit_codes.FAILED  # told at the end
         # typer's own errors; their module differs between its versions.
         show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
         if callable(show) and isinstance(code, int):

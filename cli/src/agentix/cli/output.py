@@ -19,8 +19,6 @@ def printable(text: str) -> str:
 class Output:
     """A text stream that never raises: what cannot be encoded is escaped, and a closed stream swallows.
 
-    `lost` is set where what was written did not arrive for another reason than that its reader has gone.
-
     Args:
         stream: Where to write; `None` where the process was started without it.
     """
@@ -28,7 +26,6 @@ class Output:
     def __init__(self, stream: TextIO | None) -> None:
         self.stream = stream
         self.closed = stream is None
-        self.lost: str | None = None
 
     @classmethod
     def stdout(cls) -> Output:
@@ -65,8 +62,8 @@ class Output:
             return len(text)
         try:
             self.stream.write(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
-        except (OSError, ValueError) as error:
-            self._give_up(error)
+        except (OSError, ValueError):
+            self.close()
         return len(text)
 
     def flush(self) -> None:
@@ -75,8 +72,8 @@ class Output:
             return
         try:
             self.stream.flush()
-        except (OSError, ValueError) as error:
-            self._give_up(error)
+        except (OSError, ValueError):
+            self.close()
 
     def line(self, text: str = "") -> None:
         """Write one line, made harmless, and hand it on."""
@@ -96,11 +93,6 @@ class Output:
         if self.stream is None:
             raise OSError("closed")
         return self.stream.fileno()
-
-    def _give_up(self, error: OSError | ValueError) -> None:
-        if not isinstance(error, BrokenPipeError):
-            self.lost = getattr(error, "strerror", None) or str(error)
-        self.close()
 
     def close(self) -> None:
         """Write nothing more."""
