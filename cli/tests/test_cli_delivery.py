@@ -18,7 +18,9 @@ COMMANDS = {
 
 def agentix(arguments, **how):
     code = "import sys; from agentix.cli.app import main; sys.exit(main('agentix'))"
-    return subprocess.run([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True, check=False, **how)
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True, check=False, **how
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -56,6 +56,27 @@ def test_json_has_all_of_it(runs, capsys):
     assert data["infra_failures"] == {"a": 0, "b": 1}
 
 
+def test_only_what_the_compared_rows_left_out_is_counted(runs, capsys):
+    for name, failed in (("x", 3), ("y", 2)):
+        write(runs, name, {"c1": 1.0, "c2": None})
+        others = runs / f"{name}-others"
+        write(runs, others.name, dict.fromkeys([f"c{number}" for number in range(failed)]) | {"c9": 0.5}, agent="other")
+        with (runs / name / "results.jsonl").open("ab") as file:
+            file.write((others / "results.jsonl").read_bytes().replace(b'"trial_id":"', b'"trial_id":"other-'))
+    assert main("agentix", ["compare", "x", "y", "--row-a", "a", "--row-b", "a"]) == exit_codes.OK
+    assert "left out, failed for a reason that is not the agent's: 1 in A, 1 in B" in capsys.readouterr().out
+    assert main("agentix", ["compare", "x", "y", "--json"]) == exit_codes.OK
+    assert json.loads(capsys.readouterr().out)["infra_failures"] == {"a": 4, "b": 3}
+
+
+def test_a_run_without_a_measurement_says_so(runs, capsys):
+    write(runs, "nothing", {"c1": None, "c2": None})
+    assert main("agentix", ["compare", "nothing", "after"]) == exit_codes.USAGE
+    said = capsys.readouterr().err
+    assert "there is nothing to compare: runs/nothing has no trial that was measured" in said
+    assert "a has" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ class RunComparison:
     changes: tuple[str, ...] = ()
     """What is different in the setup, from a to b."""
     unmeasured: Mapping[str, int] | None = None
-    """Trials that failed for a reason that is not the agent's and are left out, by run: `a`, `b`."""
+    """Trials of the rows compared that failed for no fault of the agent and are left out, by run: `a`, `b`."""
 
     def to_data(self) -> dict[str, Any]:
         """Everything as plain data."""
@@ -60,6 +60,12 @@ def compare_runs(a: Run, b: Run, *, row_a: str | None = None, row_b: str | None 
         pairs = [(x, y) for x in rows_a.values() for y in rows_b.values()]
     else:
         pairs = [(rows_a[name], rows_b[name]) for name in rows_a if name in rows_b]
+    empty = [str(run.path) for run, rows in ((a, rows_a), (b, rows_b)) if not rows]
+    if empty:
+        raise UsageError(
+            f"there is nothing to compare: {' and '.join(dict.fromkeys(empty))} has no trial that was measured",
+            hint="`agentix status RUN --failures` says why.",
+        )
     if not pairs:
         raise UsageError(
             f"{a.path} and {b.path} have no agent with the same model in common",
@@ -75,7 +81,7 @@ def compare_runs(a: Run, b: Run, *, row_a: str | None = None, row_b: str | None 
         unpaired_a=tuple(name for name, row in rows_a.items() if id(row) not in used_a),
         unpaired_b=tuple(name for name, row in rows_b.items() if id(row) not in used_b),
         changes=tuple(setup_changes(a, b)),
-        unmeasured={"a": numbers_a.total.infra_failures, "b": numbers_b.total.infra_failures},
+        unmeasured={"a": _unmeasured(rows_a, used_a), "b": _unmeasured(rows_b, used_b)},
     )
 
 
@@ -119,8 +125,12 @@ def _named(run: Run, numbers: RunNumbers, wanted: str | None) -> dict[str, Agent
     return of_agent
 
 
+def _unmeasured(rows: Mapping[str, AgentNumbers], used: Collection[int]) -> int:
+    return sum(row.summary.infra_failures for row in rows.values() if id(row) in used)
+
+
 def _list(rows: Mapping[str, AgentNumbers]) -> str:
-    return ", ".join(repr(name) for name in rows) or "none"
+    return ", ".join(repr(name) for name in rows) or "no trial that was measured"
 
 
 def _names(a: Run, b: Run, x: AgentNumbers, y: AgentNumbers) -> tuple[str, str]:
