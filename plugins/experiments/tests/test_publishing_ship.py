@@ -145,6 +145,18 @@ def test_a_dry_run_tells_what_would_go_where_and_records_nothing(lab, capfd) -> 
     assert shipment["bytes"] == sum(p.stat().st_size for p in files) and shipment["files"] == len(files)
 
 
+def test_a_file_that_only_publishes_is_run_again_too(lab, capfd) -> None:
+    file = write(lab, "  per_experiment: [{uses: report}]\n")
+    assert lab.run(file) == 0
+    later = write(lab, "  per_experiment: [{uses: dataset}]\n", "later.yaml")
+    assert ship(lab, later, dry_run=True) == 0
+    assert "dataset: 2 rows in dataset" in capfd.readouterr().out
+    assert ship(lab, later) == 0
+    assert "dataset: 2 rows in dataset" in capfd.readouterr().out
+    assert len((lab.path() / "dataset/data/trials.jsonl").read_text().splitlines()) == 2
+    assert calls(lab) == []
+
+
 def test_programs_get_one_object(lab, capfd) -> None:
     file = write(lab)
     assert lab.run(file) == 0
@@ -159,8 +171,8 @@ def test_programs_get_one_object(lab, capfd) -> None:
 @pytest.mark.parametrize(
     ("pipeline", "why"),
     [
-        ("  per_experiment: [{uses: report}]\n", "no step of it ships anything"),
-        ("  per_trial: [{uses: auto}, {uses: ship, with: {using: take}}]\n", "ship when their trial has ended"),
+        ("  per_experiment: [{uses: report}]\n", "no step of it publishes anything"),
+        ("  per_trial: [{uses: auto}, {uses: ship, with: {using: take}}]\n", "publish when their trial has ended"),
         ("  per_experiment: [{uses: ship, with: {usnig: take}}]\n", "usnig"),
     ],
 )

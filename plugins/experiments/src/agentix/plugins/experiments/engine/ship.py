@@ -53,9 +53,9 @@ def _parts(request: ShipRequest, manifest: ExperimentManifest) -> Parts:
     checked = _check(request, manifest)
     checked.raise_problems()
     pipeline = checked.pipeline
-    if not any(step.ships for step in pipeline.per_experiment):
-        later = any(step.ships for step in pipeline.per_trial)
-        why = "its per_trial steps ship when their trial has ended" if later else "no step of it ships anything"
+    if not any(step.publishes for step in pipeline.per_experiment):
+        later = any(step.publishes for step in pipeline.per_trial)
+        why = "its per_trial steps publish when their trial has ended" if later else "no step of it publishes anything"
         raise UsageError(
             f"{request.file}: there is nothing to run: {why}",
             hint="Add a step such as ship to pipeline.per_experiment.",

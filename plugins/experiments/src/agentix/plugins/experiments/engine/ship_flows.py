@@ -78,7 +78,10 @@ class Preview:
     async def _make(self, step: ResolvedStep, runner: CommandRunner) -> str | None:
         end = end_of(step, await self._steps.run(step, self._context(step), runner))
         self.manifest = with_end(self.manifest, end, self._all)
-        return None if end.ok or end.warned else end.message
+        if not (end.ok or end.warned):
+            return end.message
+        self._say(f"{step.label}: {end.message}")
+        return None
 
     async def _show(self, step: ResolvedStep, runner: CommandRunner) -> str | None:
         publication, ctx = self._publication, self._context(step)
