@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from dataset_runs import DROPPED, HOSTILE, RECORDS
 
-from agentix.api import Record, Scope, StepContext
+from agentix.api import Record, Scope, Secrets, StepContext
+from agentix.plugins.steps.standard.dataset import Dataset, DatasetInputs
 from agentix.records import ExperimentManifest
-from agentix.records.experiment import AgentRow, CaseUse, StepUse
+from agentix.records.experiment import AgentRow, CaseUse, CommandUse, StepUse
 from agentix.records.manifest import PluginUse
 
 
@@ -81,3 +83,63 @@ def offline_datasets(tmp_path_factory):
             datasets = pytest.importorskip("datasets")
         datasets.disable_progress_bars()
         yield datasets
+
+
+@pytest.fixture
+def make_run(write_run):
+    def make(records=RECORDS, **values) -> Path:
+        step = StepUse(scope="per_case", label="admission", uses="admission", kind="plugin", fingerprint="f")
+        pin = {"repo": "https://example.org/cases.git", "commit": "c" * 40, "path": "cases/a"}
+        dataset = PluginUse(ref="harbor")
+        defaults = {
+            "cases": (
+                CaseUse(name="a", label="cases/a", source="git", dataset=dataset, sha256="a" * 64, pin=pin),
+                CaseUse(
+                    name="h",
+                    label=HOSTILE,
+                    source="local",
+                    dataset=dataset,
+                    sha256="b" * 64,
+                    pin={"path": "/home/somebody/h"},
+                ),
+            ),
+            "matrix": (
+                AgentRow(agent="claude", llm_spec="opus", use=PluginUse(ref="claude-code"), trials=7),
+                AgentRow(agent="oracle", use=PluginUse(ref="oracle"), trials=1),
+            ),
+            "llm_specs": {"opus": {"model": "opus-4", "api": "anthropic", "parameters": {"temperature": 1}}},
+            "planned": 8,
+            "steps": (step,),
+            "gate": ("case cases/a: oracle [1 1] want >= 1.00 -> PASS", f"case {HOSTILE}: nop [1] -> FAIL"),
+            "versions": {"agentix-rollouts-core": "0.1.0"},
+            "commands": {"harbor": CommandUse(form="uses", sha256="c" * 64)},
+            "file": "/home/somebody/spring.yaml",
+        }
+        root = write_run(records, **(defaults | values))
+        for trial_id in {"t1", "t2", *(record.trial_id for record in records)}:
+            (root / "trials" / trial_id).mkdir(parents=True)
+        first = root / "trials" / "t1"
+        (first / "patch.diff").write_bytes(b"--- a\n+++ b\n")
+        (first / "trajectory.json").write_text('{"steps": [{"arguments": {"x": 1}}]}')
+        (root / "trials" / "t2" / "patch.diff").write_bytes(b"--- a\n+++ \xff\n")
+        (root / "archives").mkdir()
+        (root / "archives" / "t1.tar.gz").write_bytes(b"")
+        return root
+
+    return make
+
+
+@pytest.fixture
+def written(context):
+    async def write(*, dropped=(DROPPED,), secrets=(), **given) -> Path:
+        ctx = context(
+            Scope.PER_EXPERIMENT,
+            withheld=lambda: [record.to_data() for record in dropped],
+            secrets=Secrets(secrets),
+        )
+        outcome = await Dataset().run(ctx, DatasetInputs(**given))
+        assert outcome.ok
+        assert [*outcome.publish] == [given.get("dir", "dataset")]
+        return outcome.publish[given.get("dir", "dataset")]
+
+    return write

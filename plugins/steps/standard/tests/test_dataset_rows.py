@@ -8,103 +8,18 @@ from pathlib import Path
 import anyio
 import pyarrow.parquet
 import pytest
-from huggingface_hub import DatasetCard
+from dataset_runs import CANARY, DROPPED, HOSTILE, trial
 from pydantic import ValidationError
 
-from agentix.api import FailureCode, Record, Scope, Secrets
+from agentix.api import FailureCode, Scope
 from agentix.plugins.steps.standard.dataset import Dataset, DatasetInputs
 from agentix.plugins.steps.standard.dataset.columns import COLUMNS
 from agentix.plugins.steps.standard.dataset.tables import Parquet
 from agentix.records import UsageRecord
-from agentix.records.experiment import AgentRow, CaseUse, CommandUse, StepUse
+from agentix.records.experiment import CaseUse
 from agentix.records.manifest import PluginUse
 
 pytestmark = pytest.mark.anyio
-
-HOSTILE = "=cmd|' /C calc'!A0 <script>alert(1)</script> [x](javascript:alert(1)) **b** | d\n--- \u202egnp.exe: {a: &b}"
-CANARY = "hunter2-canary-0123456789"
-
-
-def trial(number: int, reward: float | None, *, agent="claude", case="cases/a", llm_spec="opus", **values) -> Record:
-    defaults = {"at": "2026-01-31T12:00:00.000Z", "seconds": 2, "redaction": {"known_value": 2, "ip": 1}}
-    given = {"agent": agent, "case": case, "llm_spec": llm_spec, "index": number, **(defaults | values)}
-    return Record(trial_id=f"t{number}", reward=reward, **given)
-
-
-RECORDS = [
-    trial(
-        2,
-        0.5,
-        metrics={"tests": 3.0, "lines": 7.0},
-        usage=UsageRecord(input=100, output=20, cost_usd=0.5, turns=4),
-        agent_version="2.1",
-    ),
-    trial(1, 1.0, notes=("said twice",)),
-    trial(3, None, failure_code=FailureCode.AGENT_TIMEOUT, ended="timeout"),
-    trial(4, None, failure_code=FailureCode.HOST_ERROR, failure_message="the disk is full"),
-    trial(5, 1, agent="oracle", llm_spec=None, case=HOSTILE, image_digest="sha256:ab"),
-]
-DROPPED = trial(6, 0.0)
-
-
-@pytest.fixture
-def make_run(write_run):
-    def make(records=RECORDS, **values) -> Path:
-        step = StepUse(scope="per_case", label="admission", uses="admission", kind="plugin", fingerprint="f")
-        pin = {"repo": "https://example.org/cases.git", "commit": "c" * 40, "path": "cases/a"}
-        dataset = PluginUse(ref="harbor")
-        defaults = {
-            "cases": (
-                CaseUse(name="a", label="cases/a", source="git", dataset=dataset, sha256="a" * 64, pin=pin),
-                CaseUse(
-                    name="h",
-                    label=HOSTILE,
-                    source="local",
-                    dataset=dataset,
-                    sha256="b" * 64,
-                    pin={"path": "/home/somebody/h"},
-                ),
-            ),
-            "matrix": (
-                AgentRow(agent="claude", llm_spec="opus", use=PluginUse(ref="claude-code"), trials=7),
-                AgentRow(agent="oracle", use=PluginUse(ref="oracle"), trials=1),
-            ),
-            "llm_specs": {"opus": {"model": "opus-4", "api": "anthropic", "parameters": {"temperature": 1}}},
-            "planned": 8,
-            "steps": (step,),
-            "gate": ("case cases/a: oracle [1 1] want >= 1.00 -> PASS", f"case {HOSTILE}: nop [1] -> FAIL"),
-            "versions": {"agentix-rollouts-core": "0.1.0"},
-            "commands": {"harbor": CommandUse(form="uses", sha256="c" * 64)},
-            "file": "/home/somebody/spring.yaml",
-        }
-        root = write_run(records, **(defaults | values))
-        for trial_id in {"t1", "t2", *(record.trial_id for record in records)}:
-            (root / "trials" / trial_id).mkdir(parents=True)
-        first = root / "trials" / "t1"
-        (first / "patch.diff").write_bytes(b"--- a\n+++ b\n")
-        (first / "trajectory.json").write_text('{"steps": [{"arguments": {"x": 1}}]}')
-        (root / "trials" / "t2" / "patch.diff").write_bytes(b"--- a\n+++ \xff\n")
-        (root / "archives").mkdir()
-        (root / "archives" / "t1.tar.gz").write_bytes(b"")
-        return root
-
-    return make
-
-
-@pytest.fixture
-def written(context):
-    async def write(*, dropped=(DROPPED,), secrets=(), **given) -> Path:
-        ctx = context(
-            Scope.PER_EXPERIMENT,
-            withheld=lambda: [record.to_data() for record in dropped],
-            secrets=Secrets(secrets),
-        )
-        outcome = await Dataset().run(ctx, DatasetInputs(**given))
-        assert outcome.ok
-        assert [*outcome.publish] == [given.get("dir", "dataset")]
-        return outcome.publish[given.get("dir", "dataset")]
-
-    return write
 
 
 def rows(dataset: Path) -> list[dict]:
@@ -308,75 +223,6 @@ def test_a_missing_pyarrow_is_told_before_anything_runs(monkeypatch):
 def test_inputs_that_mean_nothing_are_refused(given, message):
     with pytest.raises(ValidationError, match=message):
         DatasetInputs(**given)
-
-
-async def test_the_front_matter_is_what_the_hub_reads(make_run, written):
-    make_run()
-    data = DatasetCard.load(str(await written(title=HOSTILE, license="Apache-2.0") / "README.md")).data
-    assert data.license == "apache-2.0"
-    assert data.pretty_name.startswith("=cmd|' /C calc'!A0 <script>") and "\n" not in data.pretty_name
-    assert data.size_categories == ["n<1K"]
-    assert data.configs[0]["data_files"] == [{"split": "train", "path": "data/trials.jsonl"}]
-    assert [feature["name"] for feature in data.dataset_info["features"]] == list(COLUMNS)
-
-
-async def test_a_licence_that_the_hub_has_no_word_for_keeps_its_name(make_run, written):
-    make_run()
-    data = DatasetCard.load(str(await written(license="GPL-3.0-or-later") / "README.md")).data
-    assert (data.license, data.license_name) == ("other", "gpl-3.0-or-later")
-    data = DatasetCard.load(str(await written() / "README.md")).data
-    assert data.license is None
-    assert "No licence was declared" in (await anyio.Path(await written() / "README.md").read_text())
-
-
-async def test_the_card_says_where_the_numbers_come_from(make_run, written):
-    make_run()
-    text = (await written() / "README.md").read_text()
-    assert f"| cases/a | {'a' * 64} | https://example.org/cases.git {'c' * 40} cases/a | oracle" in text
-    assert "want &gt;= 1.00 -&gt; PASS" in text
-    assert "| executor | rollout (plugin) |" in text and "| provider | docker |" in text
-    assert "| agent claude with opus | claude-code, version 2.1, 7 trials of each case |" in text
-    assert f"| command harbor | uses, sha256 {'c' * 64} |" in text
-    assert '| model opus | anthropic opus-4 {"temperature": 1} |' in text
-    assert "| known\\_value | 12 |" in text
-    assert "| version of agentix-rollouts-core | 0.1.0 |" in text
-    assert "| file | spring.yaml |" in text and "somebody" not in text
-    assert "8 trials: 2 resolved, 2 unresolved, 1 agent failures, 1 infrastructure failures, 2 unrun" in text
-    assert "| failed by the agent: AGENT\\_TIMEOUT | 1 |" in text
-    assert "- 1 were kept from publication" in text
-    assert "- 1 have no row" in text and "- 2 were planned" in text
-
-
-async def test_the_numbers_count_what_was_dropped(make_run, written):
-    make_run([trial(1, 1.0)], planned=2)
-    text = (await written(dropped=(DROPPED,)) / "README.md").read_text()
-    assert "mean reward 0.500 over 2" in text
-    assert "also of those that were kept from publication" in text
-
-
-async def test_a_run_without_an_admission_check_says_so(make_run, written):
-    make_run(steps=(), gate=())
-    text = (await written() / "README.md").read_text()
-    assert "No admission check was part of this run" in text and "| no verdict |" in text
-
-
-async def test_names_from_outside_stay_text(make_run, written):
-    make_run()
-    text = (await written() / "README.md").read_text()
-    body = text.split("\n---\n", 1)[1]
-    assert "<script>" not in body and "[x](" not in body and "**b**" not in body and "\u202e" not in text
-    assert "\n--- \\u202egnp" not in text
-
-
-async def test_all_cases_are_in_a_file_of_their_own(make_run, written):
-    case = CaseUse(name="x", label="x", source="local", dataset=PluginUse(ref="harbor"), sha256="d" * 64)
-    cases = tuple(case.model_copy(update={"label": f"cases/{number}"}) for number in range(250))
-    make_run(cases=cases)
-    dataset = await written()
-    assert "somebody" not in (dataset / "cases.jsonl").read_text()
-    found = [json.loads(line) for line in (dataset / "cases.jsonl").read_text().splitlines()]
-    assert [case["label"] for case in found] == [f"cases/{number}" for number in range(250)]
-    assert "… and 50 more in `cases.jsonl`" in (dataset / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

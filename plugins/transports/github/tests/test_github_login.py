@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import anyio
 import pytest
-from pydantic import ValidationError
+from github_shipping import ship
 
 from agentix.api import ShipError, ShipRefused, StepContext
-from agentix.plugins.transports.github import Github, GithubInputs
-from agentix.plugins.transports.github.git import Git, batch_ssh
+from agentix.plugins.transports.github.git import Git
 
 Make = Callable[..., StepContext]
 Run = Callable[..., str]
@@ -41,11 +38,6 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
-
-
-async def ship(source: Path, repo: Path | str, ctx: StepContext, **inputs: Any) -> Any:
-    given = {"dest": "jobs/nightly/r1", "repo": str(repo), **inputs}
-    return await Github().ship(source, GithubInputs.model_validate(given), ctx)
 
 
 def files(root: Path) -> set[str]:
@@ -180,74 +172,6 @@ def _all_of(terminal: int) -> str:
     return seen.decode()
 
 
-@pytest.fixture
-def strange_host(tmp_path: Path) -> Iterator[int]:
-    """A real ssh server whose key nobody knows."""
-    rclone = Path(sys.executable).with_name("rclone")
-    if not rclone.exists() or shutil.which("ssh") is None:
-        pytest.skip("needs rclone, which serves sftp, and ssh")
-    argv = [
-        rclone,
-        "serve",
-        "sftp",
-        str(tmp_path),
-        "--addr",
-        "127.0.0.1:0",
-        "--user",
-        "git",
-        "--pass",
-        "opensesame",
-    ]
-    with (tmp_path / "sftp.log").open("wb") as log:
-        server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        try:
-            yield _port_of(server, tmp_path / "sftp.log")
-        finally:
-            server.kill()
-            server.wait()
-
-
-def _port_of(server: subprocess.Popen[bytes], log: Path) -> int:
-    """The port that it has been given, once it says so: by then it listens."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end and server.poll() is None:
-        if said := re.search(r"listening on 127\.0\.0\.1:(\d+)\n", log.read_text()):
-            return int(said[1])
-        time.sleep(0.05)
-    raise AssertionError(f"the server does not answer: {log.read_text()}")
-
-
-@pytest.mark.real
-@pytest.mark.anyio
-async def test_a_host_whose_key_is_not_known_is_refused_at_once(
-    strange_host: int, finished: Path, context: Make, machine: Path
-) -> None:
-    known = machine / "known_hosts"
-    with (machine / ".gitconfig").open("a") as config:
-        config.write(f'[core]\n\tsshCommand = ssh -F none -o UserKnownHostsFile="{known}"\n')
-    with anyio.fail_after(30), pytest.raises(ShipRefused, match="Host key verification failed"):
-        await ship(finished, f"ssh://git@127.0.0.1:{strange_host}/x.git", context())
-    scanned = await anyio.run_process(["ssh-keyscan", "-T", "60", "-p", str(strange_host), "127.0.0.1"])
-    known.write_bytes(scanned.stdout)
-    with anyio.fail_after(30), pytest.raises(ShipRefused, match=r"Permission denied.*SSH_AUTH_SOCK"):
-        await ship(finished, f"ssh://git@127.0.0.1:{strange_host}/x.git", context())
-
-
-@pytest.mark.parametrize(
-    ("configured", "command"),
-    [
-        (None, "ssh -o BatchMode=yes -o ConnectTimeout=30"),
-        ("ssh -i '/a b/key'", "ssh -i '/a b/key' -o BatchMode=yes -o ConnectTimeout=30"),
-        ("/usr/bin/ssh", "/usr/bin/ssh -o BatchMode=yes -o ConnectTimeout=30"),
-        ("plink -batch", None),
-        ("/opt/my-ssh-wrapper", None),
-        ("'", None),
-    ],
-)
-def test_ssh_is_told_to_ask_nothing(configured: str | None, command: str | None) -> None:
-    assert batch_ssh(configured) == command
-
-
 @pytest.mark.anyio
 async def test_the_token_of_the_environment_is_handed_to_github_alone(
     tmp_path: Path, context: Make, monkeypatch: pytest.MonkeyPatch
@@ -319,44 +243,3 @@ def test_after_a_kill_in_the_middle_the_next_one_arrives(
     assert untouched(checkout) == before
     assert set(content(bare, "jobs/x")) == files(finished)
     git("fsck", "--strict", cwd=bare)
-
-
-@pytest.mark.parametrize(
-    ("repo", "words"),
-    [
-        ("https://me:opensesame@example.com/x.git", "login in it"),
-        ("https://ghp_opensesame@github.com/x/y", "login in it"),
-        ("https://me@example.com/x.git", "login in it"),
-        ("ssh://git:opensesame@example.com/x.git", "login in it"),
-        ("ext::sh -c touch% /tmp/x", "of this kind"),
-        ("ext::https://x/y", "of this kind"),
-        ("ftp://example.com/x", "of this kind"),
-        ("--upload-pack=x", "path of a checkout"),
-        ("", "path of a checkout"),
-    ],
-)
-def test_addresses_with_a_login_or_a_command_are_refused(repo: str, words: str) -> None:
-    with pytest.raises(ValidationError, match=words):
-        GithubInputs(dest="x", repo=repo)
-
-
-@pytest.mark.parametrize(
-    "dest", ["", "/", "/etc", ".", "a/../b", "a//b", "..", ".git/hooks", "a/.GIT", "a\nb", "a/./b"]
-)
-def test_dest_is_a_directory_inside(dest: str) -> None:
-    with pytest.raises(ValidationError, match="dest"):
-        GithubInputs(dest=dest)
-
-
-@pytest.mark.parametrize(
-    "branch", ["", "-d", "a..b", "a b", "a~1", "x:y", "a.lock", "/a", "a/", "a.", "@{u}a@{", "a//b"]
-)
-def test_a_branch_has_a_name_of_one(branch: str) -> None:
-    with pytest.raises(ValidationError, match="name of a branch"):
-        GithubInputs(dest="x", branch=branch)
-
-
-@pytest.mark.parametrize("branch", ["main", "runs/r1", "r-1.2_x", "ü"])
-def test_ordinary_branches_are_taken(branch: str) -> None:
-    assert GithubInputs(dest="a/b/", branch=branch).branch == branch
-    assert GithubInputs(dest="a/b/").dest == "a/b"

@@ -6,11 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
 from agentix.api import Record, Run, RunNumbers, StepContext, load_run
 from agentix.plugins.steps.standard.counted import counted
+from agentix.plugins.steps.standard.origin import origin
 from agentix.plugins.steps.standard.results import Results, record_of, sort_key
 
 AddRow = Callable[[Record, bool], Mapping[str, Any]]
@@ -75,11 +75,7 @@ class Facts:
             yield f"step {step.get('scope', '')}", f"{step.get('label', '')} ({step.get('kind', '')})"
         for name, command in (manifest.get("commands") or {}).items():
             yield f"command {name}", f"{command.get('form', '')}, sha256 {command.get('sha256', '')}"
-        if manifest.get("file"):
-            yield "file", PurePath(str(manifest["file"])).name
-        for key in ("file_sha256", "created_at"):
-            if manifest.get(key):
-                yield key.replace("_", " "), str(manifest[key])
+        yield from origin(manifest)
         for name, version in (manifest.get("versions") or {}).items():
             yield f"version of {name}", str(version)
         for change in manifest.get("mixed") or ():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
 from agentix.api import Record, Run, RunError, RunNumbers, StepContext, load_run
+from agentix.plugins.steps.standard.origin import origin
 from agentix.plugins.steps.standard.pinned import pinned
 
 MOST = 50
@@ -120,10 +120,6 @@ def _setup(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "provider", f"{provider.get('ref', '')}" + (f" ({options})" if options else "")
     for name, spec in (manifest.get("llm_specs") or {}).items():
         yield f"model {name}", " ".join(str(spec[key]) for key in ("model", "base_url") if spec.get(key))
-    if manifest.get("file"):
-        yield "file", PurePath(str(manifest["file"])).name
-    for key in ("file_sha256", "created_at"):
-        if manifest.get(key):
-            yield key.replace("_", " "), str(manifest[key])
+    yield from origin(manifest)
     for name, version in (manifest.get("versions") or {}).items():
         yield str(name), str(version)
