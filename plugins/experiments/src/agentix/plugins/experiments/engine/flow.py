@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from agentix.api import Case, HostError, RunError
+from agentix.api import AgentixError, Case, HostError, RunError, UsageError
 from agentix.cli.api import ExperimentManifest, ResumePlan, provider_problem
 from agentix.plugins.experiments.cases import resolve
 from agentix.plugins.experiments.commands import CommandRunner
@@ -34,6 +34,8 @@ class Flow:
         self._live = live
         self._width = width
         self._logs = False
+        self._checked: ExperimentManifest | None = None
+        """What the run is, once its gate has started: from there on there is something to report."""
 
     @property
     def finished_before(self) -> bool:
@@ -56,6 +58,13 @@ class Flow:
         Raises:
             AgentixError: Something is wrong with what was asked for, or the run cannot be written.
         """
+        try:
+            return await self._run(runner, closing)
+        except BaseException as error:
+            self._keep_unfinished(error)
+            raise
+
+    async def _run(self, runner: CommandRunner, closing: Closing) -> str | None:
         request, live, parts, run_id = self._request, self._live, self._live.parts, self._live.board.run_id
         cases = await self._cases(runner)
         plan = self._plan(cases)
@@ -64,16 +73,17 @@ class Flow:
         manifest = make_manifest(parts, cases, plan, run_id=run_id)
         executor = Executor(parts, runner, run_id=run_id, run_dir=live.root.absolute())
         if parts.pipeline.per_case:
+            self._checked = manifest
             gate = await check_cases(live, request, cases, manifest, executor, runner)
             checked = {"gate": gate.lines, "rejected": gate.rejected}
             if gate.stopped is not None:
-                self._begin(manifest.model_copy(update=checked), ResumePlan(()), mixed=[])
+                self._begin_unfinished(manifest, checked)
                 return gate.stopped
             plan = self._plan(gate.cases)
             left_out = [case for case in cases if case.label in gate.rejected]
             known = (*gate.cases, *left_out)
             manifest = make_manifest(parts, known, plan, run_id=run_id, found=gate.found)
-            manifest = manifest.model_copy(update=checked)
+            self._checked = manifest = manifest.model_copy(update=checked)
         mixed = refuse_changes(live, manifest, force=request.force)
         left = what_is_left(live, plan, retry=request.retry)
         fill_board(live, plan, left)
@@ -113,6 +123,30 @@ class Flow:
         problem = await provider_problem(parts.provider_use.ref, parts.fresh_provider)
         if problem is not None:
             raise HostError(problem)
+
+    def _keep_unfinished(self, error: BaseException) -> None:
+        """Have what a report needs, of a run that ends at its gate or before its trials."""
+        live, earlier = self._live, self._live.writer.earlier
+        if live.outcome.began or self._checked is None:
+            return
+        if earlier is not None and (earlier.incomplete is None or isinstance(error, UsageError)):
+            # What there is stays as it is: it is finished, or not what was asked for.
+            return
+        try:
+            self._begin_unfinished(self._checked, {})
+        except AgentixError as second:
+            # What ended the run is what its user has to know.
+            live.say(f"the run could not be noted: {second.message}")
+
+    def _begin_unfinished(self, manifest: ExperimentManifest, checked: Mapping[str, object]) -> None:
+        """Begin what has no trials to run; of a run that has results, only what its gate found is new."""
+        writer = self._live.writer
+        if writer.earlier is None or not (writer.state.done or writer.state.recoverable):
+            self._begin(manifest.model_copy(update=checked), ResumePlan(()), mixed=[])
+            return
+        self.start_log()
+        writer.update(writer.go_on().model_copy(update=checked))
+        self._live.outcome.began = True
 
     def _begin(self, manifest: ExperimentManifest, resume: ResumePlan, *, mixed: list[str]) -> None:
         """From here on it is a run: what it consists of is on the disk."""

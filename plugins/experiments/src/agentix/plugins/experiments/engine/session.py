@@ -88,9 +88,11 @@ class _Session:
         with self._work:
             try:
                 why = await self._flow.run(runner, self._closing)
-            except Exception as error:
+            except Exception as raised:
+                error = _inner(raised)
                 full = isinstance(error, RunError)
-                if not self.outcome.began or (isinstance(error, UsageError) and not full):
+                asked = isinstance(error, UsageError) and not full
+                if not self.outcome.began or (asked and self._writer.earlier is not None):
                     raise
                 why = error.message if isinstance(error, AgentixError) else f"{type(error).__name__}: {error}"
                 log.exception("the run ended with an error")
@@ -140,3 +142,9 @@ class _Session:
                 last = now
                 await keep_progress(self._writer, self._board.to_data())
             await anyio.sleep(self._live.display.interval_s)
+
+
+def _inner(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
