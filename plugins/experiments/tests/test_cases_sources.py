@@ -145,7 +145,7 @@ async def test_everything_that_is_wrong_is_told_at_once(place: Path) -> None:
         "8: cases[4].path: file: is no directory",
         "9: cases[5].dataset: ",
         "10: cases[6].dataset: ",
-        "11: cases[7].options: ",
+        "11: cases[7].options.x: ",
     ]
     assert len(found) == len(wanted)
     for problem, start in zip(found, wanted, strict=True):

@@ -121,7 +121,7 @@ def test_what_a_killed_start_leaves_is_taken_over_without_a_word(lab, capfd) -> 
     wait = f'cp -r cases "$LOCAL_PATH/"; echo up > {lab.root}/up; exec sleep 300'
     run = start(lab, lab.file(FETCHING.format(script=wait)))
     run.kill()
-    run.wait(60)
+    run.communicate(timeout=60)
     assert "runs/r/.lock" in left(lab)
     assert lab.run(lab.file(MATRIX), quiet=False) == 0
     assert "taken over" not in capfd.readouterr().out

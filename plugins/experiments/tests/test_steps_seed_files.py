@@ -17,13 +17,14 @@ SHIP = '---\nkind: Commands\nship:\n  run: ["rclone", "copyto", "--", "{{.LocalP
 
 @pytest.fixture(autouse=True)
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs of these names on the PATH: what the steps ask for ahead is there."""
+    """Programs of these names on the PATH, with logins and remotes: what the steps ask for ahead is there."""
     place = tmp_path / "bin"
     place.mkdir()
     for name in ("hf", "rclone", "harbor", "git"):
-        (place / name).write_text("#!/bin/sh\n")
+        (place / name).write_text("#!/bin/sh\ncase \"$*\" in *listremotes*) printf 'onedrive:\\ns3:\\n';; esac\n")
         (place / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HF_TOKEN", "hf_of-nobody-at-all")
     monkeypatch.chdir(tmp_path)
 
 
