@@ -157,6 +157,14 @@ def test_a_file_that_only_publishes_is_run_again_too(lab, capfd) -> None:
     assert calls(lab) == []
 
 
+def test_a_dry_run_that_fails_names_itself_to_be_done_again(lab, capfd) -> None:
+    assert lab.run(write(lab)) == 0
+    file = write(lab, "  per_experiment: [{uses: ship, with: {using: take, path: nowhere}}]\n")
+    capfd.readouterr()
+    assert ship(lab, file, dry_run=True) == 1
+    assert f"do it again with: agentix ship {lab.path()} {file} --dry-run\n" in capfd.readouterr().out
+
+
 def test_programs_get_one_object(lab, capfd) -> None:
     file = write(lab)
     assert lab.run(file) == 0

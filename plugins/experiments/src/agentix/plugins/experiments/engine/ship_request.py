@@ -25,4 +25,5 @@ class ShipRequest:
         """The command line that does it again."""
         words = ["agentix", "ship", str(self.run), str(self.file)]
         words += [] if self.commands is None else ["--commands", str(self.commands)]
+        words += ["--dry-run"] if self.dry_run else []
         return shlex.join(words)
