@@ -234,7 +234,7 @@ async def test_a_case_without_a_hash_is_checked_every_time(gate):
 FIX = "echo round $ATTEMPT: $REJECTED_BY: $REJECTION >> $CASE_DIR/../told; echo 1 > $CASE_DIR/oracle"
 
 
-async def test_a_repair_gives_the_case_a_new_hash_and_its_verdict_is_kept_under_that_alone(gate):
+async def test_a_repair_gives_the_case_a_new_hash_and_its_verdict_is_kept_under_that(gate):
     case = await gate.case("c", oracle=0)
     gate.commands["mend"] = script("mend", FIX)
     steps = [{"uses": "admission", "fix": "mend"}]
@@ -245,7 +245,7 @@ async def test_a_repair_gives_the_case_a_new_hash_and_its_verdict_is_kept_under_
     assert f"case cases/c: repaired in place, {case.sha256[:12]} -> {repaired.sha256[:12]}" in gate.said
     assert (gate.root / "sources" / "c" / "oracle").read_text() == "0"
     verdicts = json.loads((gate.root / "gate-cache.json").read_text())["verdicts"]
-    assert [v["sha256"] for v in verdicts.values()] == [repaired.sha256]
+    assert {v["sha256"]: v["ok"] for v in verdicts.values()} == {case.sha256: False, repaired.sha256: True}
     (told,) = gate.root.glob("run/gate/*/*/repair-1/told")
     assert told.read_text().startswith("round 1: admission: CASE_NOT_ADMITTED: oracle [0 0]")
     assert content_hash(case.directory) == case.sha256
@@ -260,6 +260,40 @@ async def test_a_resumed_run_goes_on_with_the_bytes_that_it_has_repaired(gate):
     assert again.cases == first.cases and gate.probed == []
     fresh = await gate.run(case, steps=steps, run_dir=gate.root / "run" / "gate" / "fresh")
     assert fresh.cases[0].sha256 != first.cases[0].sha256
+
+
+async def test_a_rejection_that_is_known_is_repaired_without_asking_again(gate):
+    case = await gate.case("c", oracle=0)
+    log = gate.root / "audited"
+    gate.commands["audit"] = script("audit", f"echo x >> {log}; grep -q 1 $CASE_DIR/oracle || {{ echo bad; exit 1; }}")
+    gate.commands["mend"] = script("mend", "echo $REJECTION > $CASE_DIR/told; echo 1 > $CASE_DIR/oracle")
+    steps = [{"uses": "audit", "fix": "mend"}]
+    first = await gate.run(case, steps=steps)
+    assert log.read_text().split() == ["x", "x"]
+    fresh = await gate.run(case, steps=steps, run_id="fresh", run_dir=gate.root / "run" / "gate" / "fresh")
+    assert log.read_text().split() == ["x", "x"]
+    assert [c.sha256 for c in fresh.cases] == [c.sha256 for c in first.cases] and fresh.found == first.found
+    assert "case cases/c: audit: bad -> FAIL (known)" in gate.said
+    assert "case cases/c: audit: repair 1/1 with mend" in gate.said
+    assert (fresh.cases[0].directory / "told").read_text() == "bad\n"
+    await gate.run(case, steps=steps, regate=True, run_dir=gate.root / "run" / "gate" / "third")
+    assert len(log.read_text().split()) == 4
+
+
+async def test_a_verdict_is_kept_before_the_repair_that_is_interrupted(gate):
+    case = await gate.case("c", oracle=0)
+    log, up = gate.root / "audited", gate.root / "up"
+    gate.commands["audit"] = script("audit", f"echo x >> {log}; exit 1")
+    gate.commands["mend"] = script("mend", f"touch {up}; exec sleep 300")
+    steps = [{"uses": "audit", "fix": "mend"}]
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: gate.run(case, steps=steps))
+        while not up.exists():
+            await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+    gate.commands["mend"] = script("mend", "exit 1")
+    await gate.run(case, steps=steps)
+    assert log.read_text().split() == ["x"]
 
 
 async def test_write_back_changes_the_source_and_leaves_what_is_no_content(gate):

@@ -28,8 +28,6 @@ class CheckedCase:
     """The step after which nothing more was done; `None` where the case may run."""
     warnings: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-    found: dict[str, dict[str, CachedVerdict]] = field(default_factory=dict)
-    """New verdicts, by the hash that they are about."""
 
     @property
     def repaired(self) -> bool:
@@ -61,14 +59,6 @@ class CaseCheck:
             pass
         if result.repaired and result.stopped_by is None:
             await self._accept_repair()
-        # Verdicts on bytes that were repaired away say nothing of what runs.
-        verdicts = result.found.get(result.case.sha256 or "", {})
-        cache = VerdictCache(self._setting.cache)
-        try:
-            await anyio.to_thread.run_sync(cache.add, verdicts)
-        except OSError as error:
-            # What was found is true all the same; another run finds it again.
-            self._say(f"the verdict could not be kept in {cache.path}: {error.strerror}")
         return result
 
     async def _changed(self) -> bool:
@@ -113,8 +103,17 @@ class CaseCheck:
                 run_id=setting.run_id,
                 at=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            result.found.setdefault(case.sha256 or "", {})[key] = verdict
+            await self._keep(key, verdict)
         return ended
+
+    async def _keep(self, key: str, verdict: CachedVerdict) -> None:
+        """Keep a verdict at once, also one on bytes that are repaired next: whoever starts from them asks no more."""
+        cache = VerdictCache(self._setting.cache)
+        try:
+            await anyio.to_thread.run_sync(cache.add, {key: verdict})
+        except OSError as error:
+            # What was found is true all the same; another run finds it again.
+            self._say(f"the verdict could not be kept in {cache.path}: {error.strerror}")
 
     async def _run(self, step: ResolvedStep) -> StepResult:
         setting, case = self._setting, self._result.case
