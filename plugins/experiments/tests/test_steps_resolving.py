@@ -121,7 +121,11 @@ def test_all_problems_of_all_steps_are_found_at_once():
         {
             "per_case": [{"uses": "admision"}],
             "per_trial": [{"uses": "guard", "with": {"min_rewards": 1, "max_step": 2}}],
-            "per_experiment": [{"uses": "report", "with": {"dest": "{{.X}}", "form": "md"}}],
+            "per_experiment": [
+                {"uses": "report", "with": {"dest": "{{.X}}", "form": "md"}},
+                {"uses": "ship", "with": {"using": "nothing", "dest": "{{.X}}"}},
+            ],
+            "with": {"pass_att": 0.5},
         }
     )
     paths = [p.path for p in resolve_pipeline(pipeline, commands={}).problems]
@@ -130,6 +134,10 @@ def test_all_problems_of_all_steps_are_found_at_once():
         "pipeline.per_trial[0].with.min_rewards",
         "pipeline.per_trial[0].with.max_step",
         "pipeline.per_experiment[0].with.dest",
+        "pipeline.per_experiment[0].with.form",
+        "pipeline.per_experiment[1].with.dest",
+        "pipeline.per_experiment[1].with.using",
+        "pipeline.with.pass_att",
     ]
 
 
@@ -153,13 +161,28 @@ def test_an_input_of_the_whole_pipeline_that_nobody_takes_is_a_problem():
     assert (problem.path, problem.message) == ("pipeline.with.dst", "no step takes this input")
 
 
+@pytest.mark.parametrize("uses", ["no_such_thing_at_all", "no_such_module:step"])
+def test_an_input_of_the_whole_pipeline_may_be_of_a_step_that_nobody_knows(uses):
+    found = resolve_pipeline(made({"with": {"dst": "x"}, "per_case": [{"uses": uses}]}), commands={}).problems
+    assert [problem.path for problem in found] == ["pipeline.per_case[0].uses"]
+
+
+def test_a_wrong_input_of_the_whole_pipeline_is_told_once_where_it_is_given():
+    given = {"with": {"pass_at": "0.8", "dest": "{{.X}}"}, "per_experiment": [{"uses": "report"}, {"uses": "report"}]}
+    found = resolve_pipeline(made(given), commands={}).problems
+    assert [problem.path for problem in found] == ["pipeline.with.dest", "pipeline.with.pass_at"]
+
+
 def test_an_unknown_variable_among_the_words_of_a_command_is_found_before_it_runs():
     step = spec("send", {"bucket": "b"})
     good = command("send", "send", "{{.Key}}", "{{.LocalPath}}", "{{.Bucket}}", "{{.RunID}}", "{{.Experiment}}")
     assert resolve_step(step, Scope.PER_EXPERIMENT, {"send": good}).command == good
     with pytest.raises(StepRefused) as caught:
         resolve_step(step, Scope.PER_EXPERIMENT, {"send": command("send", "send", "{{.TrialID}}")})
-    assert caught.value.problems[0].path == "commands.send.run"
+    (problem,) = caught.value.problems
+    # Another step may use it and have that variable.
+    assert problem.path == "pipeline.per_experiment.send.uses"
+    assert problem.message.startswith("the command send: there is no variable {{.TrialID}}; There are {{.")
 
 
 def test_steps_of_one_name_have_directories_of_their_own():

@@ -169,7 +169,7 @@ def test_words_of_the_command_that_name_nothing_are_found_before_it_runs():
     commands = {"send": command("send", "rclone", "{{.Bucket}}")}
     with pytest.raises(StepRefused) as caught:
         resolve("ship", {"using": "send", "dest": "x"}, commands=commands)
-    assert [p.path for p in caught.value.problems] == ["commands.send.run"]
+    assert [p.path for p in caught.value.problems] == ["pipeline.per_experiment[1].with.using"]
     assert resolve("ship", {"using": "send", "options": {"bucket": "b"}}, commands=commands).command is not None
 
 

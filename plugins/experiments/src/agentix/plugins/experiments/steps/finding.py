@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentix.api import AgentixError, PluginNotFound, Step, list_plugins, load, plugin_label
 from agentix.plugins.experiments.documents import nearest
-from agentix.plugins.experiments.steps.inputs import StepProblem, StepRefused
+from agentix.plugins.experiments.steps.inputs import StepProblem, StepUnknown
 from agentix.plugins.experiments.steps.transport_step import TransportStep
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def find_step(name: str, commands: Mapping[str, Command], *, where: str, notices
         notices: Where to say that a transport wins over a command.
 
     Raises:
-        StepRefused: There is none, or it cannot be loaded.
+        StepUnknown: There is none, or it cannot be loaded.
     """
     command = commands.get(name)
     if installed(name) or (command is None and is_reference(name)):
@@ -55,7 +55,7 @@ def find_step(name: str, commands: Mapping[str, Command], *, where: str, notices
         return Found(plugin=f"the command {name}", command=command)
     message = f"{name!r} is neither an installed step nor a configured command"
     known = {info.name for info in list_plugins("step")} | set(transport_steps()) | set(commands)
-    raise StepRefused([StepProblem(path=where, message=message + _install(name), near=nearest(name, known))])
+    raise StepUnknown([StepProblem(path=where, message=message + _install(name), near=nearest(name, known))])
 
 
 def standard(name: str) -> str:
@@ -68,6 +68,18 @@ def installed(name: str) -> bool:
     """Whether there is an installed step of that name."""
     bare = name.rpartition("/")[2]
     return any(info.name == bare for info in list_plugins("step"))
+
+
+def inputs_of(name: str | None, commands: Mapping[str, Command]) -> frozenset[str] | None:
+    """The inputs of the step of a name; `None` where it takes any, or nobody knows."""
+    if name is None or name in commands:
+        return None
+    try:
+        found = find_step(name, commands, where=name).step
+    except StepUnknown:
+        return None
+    fields = {} if found is None else found.Inputs.model_fields
+    return frozenset(key for field, info in fields.items() for key in (field, info.alias) if key)
 
 
 def is_reference(name: str) -> bool:
@@ -104,14 +116,14 @@ def _check_one(name: str, transport: str, where: str) -> None:
         owners = "; ".join(f"{info.distribution} {info.version}" for info in found)
         picks = ", ".join(f"{info.distribution}/{name}" for info in found)
         message = f"the step {name!r} is provided by several: {owners}\n  pick one: {picks}"
-        raise StepRefused([StepProblem(path=where, message=message)])
+        raise StepUnknown([StepProblem(path=where, message=message)])
 
 
 def load_step(name: str, where: str) -> Step:
     """An installed step, or one of a file or a module.
 
     Raises:
-        StepRefused: It cannot be loaded.
+        StepUnknown: It cannot be loaded.
     """
     try:
         return load("step", name, where=where)
@@ -123,7 +135,7 @@ def transport_step(transport: str, where: str) -> Found:
     """A transport, by its name, its file or its module, as a step.
 
     Raises:
-        StepRefused: It cannot be loaded.
+        StepUnknown: It cannot be loaded.
     """
     name = transport if is_reference(transport) else step_name(transport.rpartition("/")[2])
     try:
@@ -133,8 +145,8 @@ def transport_step(transport: str, where: str) -> Found:
         raise _refused(error, where) from error
 
 
-def _refused(error: AgentixError, where: str) -> StepRefused:
-    return StepRefused([StepProblem(path=where, message=str(error).removeprefix(f"{where}: "))])
+def _refused(error: AgentixError, where: str) -> StepUnknown:
+    return StepUnknown([StepProblem(path=where, message=str(error).removeprefix(f"{where}: "))])
 
 
 def _install(name: str) -> str:

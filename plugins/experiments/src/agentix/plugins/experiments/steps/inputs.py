@@ -37,6 +37,10 @@ class StepRefused(AgentixError):
         self.problems = tuple(problems)
 
 
+class StepUnknown(StepRefused):
+    """Nobody can tell which inputs a step has: there is none of its name, or it cannot be loaded."""
+
+
 def template_problems(given: Mapping[str, Any], scope: Scope, where: str) -> Iterator[StepProblem]:
     """Templates that name what there is not, or not for this unit."""
     for path, template in named(given):
@@ -52,12 +56,18 @@ def template_problems(given: Mapping[str, Any], scope: Scope, where: str) -> Ite
             yield StepProblem(path=f"{where}.with.{path}", message=f"{template} has no value in a {scope.value} step")
 
 
-def word_problems(command: Command, names: Iterable[str]) -> Iterator[StepProblem]:
-    """Templates among the words of a command that name none of these."""
+def word_problems(command: Command, names: Iterable[str], where: str) -> Iterator[StepProblem]:
+    """Templates among the words of a command that have no value where it is used.
+
+    Args:
+        command: It.
+        names: What has a value there.
+        where: What uses it: other uses of the same command may be right.
+    """
     try:
         command.arguments(dict.fromkeys(names, ""))
     except UsageError as error:
-        yield StepProblem(path=f"commands.{command.name}.{command.form}", message=str(error))
+        yield StepProblem(path=where, message=str(error).replace("\n  ", "; "))
 
 
 def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: Scope) -> Iterator[StepProblem]:
@@ -65,8 +75,9 @@ def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: S
 
     What a file says is taken for what it is: the text "0.6" is no number, also where the step would read it as one.
     """
+    context = {"scope": scope} if scope in step.scopes else {}
     known = [info.alias or name for name, info in step.Inputs.model_fields.items()]
-    for item in typed_errors(step.Inputs, given, context={"scope": scope}):
+    for item in typed_errors(step.Inputs, given, context=context):
         loc = item["loc"]
         path = f"{where}.with" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc)
         if item["type"] == "extra_forbidden":

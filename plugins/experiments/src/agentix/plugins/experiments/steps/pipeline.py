@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from agentix.api import Scope, slug
 from agentix.plugins.experiments.documents import Pipeline, StepSpec
-from agentix.plugins.experiments.steps.finding import installed, standard
-from agentix.plugins.experiments.steps.inputs import StepProblem, StepRefused
+from agentix.plugins.experiments.steps.finding import inputs_of, installed, standard
+from agentix.plugins.experiments.steps.inputs import StepProblem, StepRefused, StepUnknown
 from agentix.plugins.experiments.steps.order import order_problems, place_problems, where_to_redact
 from agentix.plugins.experiments.steps.placement import NOT_FIRST
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
@@ -54,7 +54,7 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
     taken: set[str] = set()
     found: dict[Scope, dict[str, ResolvedStep]] = {scope: {} for scope in Scope}
     executor: ResolvedStep | None = None
-    refused = False
+    refused = unknown = False
     for scope in Scope:
         specs: tuple[StepSpec, ...] = getattr(pipeline, scope.value)
         for number, (spec, key) in enumerate(zip(specs, _keys(specs), strict=True)):
@@ -78,6 +78,10 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
             except StepRefused as error:
                 problems += error.problems
                 refused = True
+                if isinstance(error, StepUnknown):
+                    meant = inputs_of(error.problems[0].near, commands)
+                    unknown = unknown or meant is None
+                    taken |= meant or set()
                 continue
             if first and step.executes:
                 executor = step
@@ -96,8 +100,8 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
             notices.append(said)
         except StepRefused as error:
             problems += error.problems
-    # A step that was refused may be the one that takes them.
-    unused = () if refused else [name for name in pipeline.inputs if name not in taken]
+    # A step of which nobody knows what was meant may be the one that takes them.
+    unused = () if unknown else [name for name in pipeline.inputs if name not in taken]
     problems += [StepProblem(path=f"pipeline.with.{name}", message="no step takes this input") for name in unused]
     return ResolvedPipeline(
         per_case=tuple(found[Scope.PER_CASE].values()),
@@ -106,7 +110,7 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
         redact=redact,
         executor=executor,
         notices=tuple(notices),
-        problems=tuple(problems),
+        problems=tuple(dict.fromkeys(problems)),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,17 @@ from agentix.api import Executes, Publishes, Redacts, Reports, Scope, Step, slug
 from agentix.plugins.experiments.documents import StepSpec
 from agentix.plugins.experiments.steps.command_step import FIX_VARIABLES, names_of
 from agentix.plugins.experiments.steps.finding import Found, find_step, installed, ships
-from agentix.plugins.experiments.steps.inputs import StepRefused, input_problems, template_problems, word_problems
+from agentix.plugins.experiments.steps.inputs import (
+    StepProblem,
+    StepRefused,
+    input_problems,
+    template_problems,
+    word_problems,
+)
 from agentix.plugins.experiments.steps.placement import mark_problems, shipping_problems, use_problems
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
-from agentix.plugins.experiments.steps.shipping import Ship, path_problems, way_out
-from agentix.plugins.experiments.steps.templates import example, fill
+from agentix.plugins.experiments.steps.shipping import Ship, is_told, path_problems, way_out
+from agentix.plugins.experiments.steps.templates import example, fill_known
 from agentix.plugins.experiments.steps.transport_step import PATH, TransportStep
 
 if TYPE_CHECKING:
@@ -69,21 +76,29 @@ def resolve_step(
     if source is not None:
         problems += path_problems(source, where)
     if found.step is None and found.command is not None and not executes:
-        problems += word_problems(found.command, names_of(scope, given))
+        problems += word_problems(found.command, names_of(scope, given), f"{where}.uses")
     if scope is Scope.PER_CASE and spec.fix is not None and spec.fix in commands:
-        problems += word_problems(commands[spec.fix], {*names_of(scope, {}), *FIX_VARIABLES})
-    if found.step is not None and not problems:
-        problems += input_problems(found.step, fill(given, example(scope)), where, scope=scope)
-    if handed and not problems:
-        way = way_out(given, scope, commands, where=where, notices=notices)
-        found, given = way.found, dict(way.given)
+        problems += word_problems(commands[spec.fix], {*names_of(scope, {}), *FIX_VARIABLES}, f"{where}.fix")
+    if found.step is not None:
+        told = {problem.path for problem in problems}
+        wrong = input_problems(found.step, fill_known(given, example(scope)), where, scope=scope)
+        problems += [problem for problem in wrong if problem.path not in told]
+    if handed and is_told(given):
+        try:
+            way = way_out(given, scope, commands, where=where, notices=notices)
+            found, given = way.found, dict(way.given)
+        except StepRefused as error:
+            told = {problem.path for problem in problems}
+            problems += [problem for problem in error.problems if problem.path not in told]
     publishes = shipping or (isinstance(found.step, Publishes) and bool(found.step.publishes))
     redacts = isinstance(found.step, Redacts) and bool(found.step.redacts)
     problems += mark_problems(spec, scope, where, publishes=publishes, redacts=redacts)
     if shipping and (found.step is None or isinstance(found.step, TransportStep)):
         problems += shipping_problems(spec, where)
     if problems:
-        raise StepRefused(problems)
+        raise StepRefused(
+            [_where_given(problem, where, of_all=defaults.keys() - spec.inputs.keys()) for problem in problems]
+        )
     return ResolvedStep(
         spec=spec,
         scope=scope,
@@ -115,6 +130,13 @@ def _executor(name: str, commands: Mapping[str, Command], *, where: str, notices
         if notices is not None:
             notices.append(f"{where}: the configured command {name} runs the trials, not the installed {found.plugin}")
     return Found(plugin=f"the command {name}", command=command)
+
+
+def _where_given(problem: StepProblem, where: str, *, of_all: Set[str]) -> StepProblem:
+    """The problem of an input at the place that gives it: that of all steps where the step says nothing itself."""
+    rest = problem.path.removeprefix(f"{where}.with.")
+    name = rest.split(".")[0].split("[")[0]
+    return replace(problem, path=f"pipeline.with.{rest}") if rest != problem.path and name in of_all else problem
 
 
 def _taken(defaults: Mapping[str, Any], step: Step | None, *, executes: bool) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from agentix.plugins.experiments.steps.finding import (
 )
 from agentix.plugins.experiments.steps.inputs import StepProblem, StepRefused, input_problems, word_problems
 from agentix.plugins.experiments.steps.resolved import place_problem
-from agentix.plugins.experiments.steps.templates import example, fill
+from agentix.plugins.experiments.steps.templates import example, fill_known
 from agentix.plugins.experiments.steps.transport_step import PATH
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def way_out(
     """Find what `ship` ships with, and check what that is told.
 
     Args:
-        given: The inputs of `ship`, which are right as far as `ship` itself can tell.
+        given: The inputs of `ship`, which say with what.
         scope: The list that the step is in.
         commands: The configured commands.
         where: Where the step stands.
@@ -108,14 +108,20 @@ def way_out(
     ]
     found = _find(given["using"], commands, where=f"{where}.with.using", notices=notices)
     if found.command is not None:
-        problems += word_problems(found.command, names_of(scope, inner))
+        problems += word_problems(found.command, names_of(scope, inner), f"{where}.with.using")
     elif found.step is not None:
         problems += _scope_problems(found.step, scope, where)
-        wrong = input_problems(found.step, fill(inner, example(scope)), where, scope=scope)
+        wrong = input_problems(found.step, fill_known(inner, example(scope)), where, scope=scope)
         problems += (_as_written(problem, where) for problem in wrong)
     if problems:
         raise StepRefused(problems)
     return WayOut(found=found, given=inner)
+
+
+def is_told(given: Mapping[str, Any]) -> bool:
+    """Whether the inputs of `ship` say with what, whatever else is wrong with them."""
+    using, options = given.get("using"), given.get("options", {})
+    return isinstance(using, str) and bool(using) and isinstance(options, Mapping)
 
 
 def path_problems(path: Any, where: str) -> Iterator[StepProblem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentix.api import Scope, StepContext, slug
+from agentix.api import Scope, StepContext, UsageError, slug
 from agentix.plugins.experiments.commands.template import render, variables_of
 
 VARIABLES: Mapping[str, frozenset[Scope]] = {
@@ -49,6 +49,18 @@ def fill(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, list | tuple):
         return [fill(item, values) for item in value]
     return value
+
+
+def fill_known(value: Any, values: Mapping[str, str]) -> Any:
+    """The same value with templates filled in; a text that names a variable without a value stays as it is."""
+    if isinstance(value, Mapping):
+        return {key: fill_known(item, values) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [fill_known(item, values) for item in value]
+    try:
+        return fill(value, values)
+    except UsageError:
+        return value
 
 
 def named(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
