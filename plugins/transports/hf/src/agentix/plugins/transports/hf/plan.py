@@ -54,7 +54,9 @@ class Plan:
 def plan(source: Path) -> Plan:
     """Look at a file or a directory, without reading what is in it."""
     breaches: list[str] = []
-    items = list(_items(source, breaches))
+    items = list(_items(source, breaches)) if os.path.lexists(source) else []
+    if not os.path.lexists(source):
+        breaches.append(f"{source.name} is neither a file nor a directory")
     if not items and not breaches:
         breaches.append(f"there is no file in {source.name}: there is nothing to ship")
     breaches += _too_much(items)
