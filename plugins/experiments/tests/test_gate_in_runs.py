@@ -159,3 +159,42 @@ def test_a_case_that_is_left_out_is_told_at_the_end_and_by_status(lab):
     assert json.loads(lab.cli("status", "r", "--json").stdout)["left_out"].keys() == {"cases/a"}
     assert "the gate" not in lab.cli("status", "r", "--case", "cases/b").stdout
     assert "did not pass the gate: case cases/a" in lab.cli("status", "r", "--case", "cases/a").stdout
+
+
+def test_a_case_that_could_not_be_checked_is_not_found_out_and_waits(lab):
+    file = lab.file("""
+    kind: Commands
+    check: {script: 'test "$CASE_NAME" != a || exit 75'}
+    last: {script: 'echo done > "$WORK_DIR/../../last"'}
+    ---
+    matrix: {agents: [someone]}
+    pipeline: {per_case: [{uses: check, on_failure: skip}], per_experiment: [{uses: last}]}
+    """)
+    done = lab.cli("run", str(file), "--id", "r", "--executor", lab.executor)
+    assert done.returncode == exit_codes.FAILED, done.stdout
+    assert "This run did not complete: 1 case could not be checked: case cases/a: check: " in done.stdout
+    assert "expected 2 results, have 1; without a result: a-someone-1" in done.stdout
+    assert "coverage 1/2" in done.stdout and "gate:" not in done.stdout
+    assert (list(lab.records()), lab.manifest()["planned"], lab.manifest()["rejected"]) == (["b-someone-1"], 2, {})
+    assert "1 case could not be checked" in (lab.path() / "report.md").read_text()
+    assert not (lab.path() / "last").exists()
+    said = lab.cli("status", "r").stdout
+    assert "could not be checked: case cases/a: check: " in said and "did not pass" not in said and "1/2" in said
+    assert list(json.loads(lab.cli("status", "r", "--json").stdout)["unknown"]) == ["cases/a"]
+    file.write_text(file.read_text().replace("|| exit 75", "|| true"))
+    assert lab.run(file) == exit_codes.OK
+    assert sorted(lab.records()) == ["a-someone-1", "b-someone-1"] and (lab.path() / "last").exists()
+    assert lab.manifest()["unknown"] == {} and lab.ran.count("b-someone-1") == 1
+
+
+def test_a_gate_that_could_check_nothing_says_so(lab):
+    file = lab.file("""
+    kind: Commands
+    check: {script: 'exit 75'}
+    ---
+    matrix: {agents: [someone]}
+    pipeline: {per_case: [{uses: check, on_failure: skip}]}
+    """)
+    assert lab.run(file) == exit_codes.FAILED
+    assert "the gate left out every case: 2 cases could not be checked: " in lab.manifest()["incomplete"]
+    assert lab.manifest()["rejected"] == {} and len(lab.manifest()["unknown"]) == 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from agentix.api import Case, Failure, FailureCode, Rollout, Scope, content_hash
@@ -172,6 +174,9 @@ async def test_a_probe_that_cannot_run_is_an_error_is_never_cached_and_stops_at_
     assert result.cases == () and gate.probed == ["c0 oracle 1"]
     assert result.stopped is not None and "HOST_ERROR: no engine answers" in result.stopped
     assert "3 not checked" in result.stopped and "NOT_ADMITTED" not in result.stopped
+    assert result.stopped.startswith("1 of 1 case could not be checked: ") and result.rejected == {}
+    skipped = await gate.run(cases[0], steps=[{"uses": "admission", "on_failure": "skip"}])
+    assert (skipped.rejected, list(skipped.unknown), skipped.cases) == ({}, ["cases/c0"], ())
     assert not (gate.root / "gate-cache.json").exists()
     gate.reward = solvable
     assert len((await gate.run(*cases)).cases) == 4
@@ -283,13 +288,13 @@ async def test_a_rejection_that_is_known_is_repaired_without_asking_again(gate):
 async def test_a_verdict_is_kept_before_the_repair_that_is_interrupted(gate):
     case = await gate.case("c", oracle=0)
     log, up = gate.root / "audited", gate.root / "up"
+    os.mkfifo(up)
     gate.commands["audit"] = script("audit", f"echo x >> {log}; exit 1")
-    gate.commands["mend"] = script("mend", f"touch {up}; exec sleep 300")
+    gate.commands["mend"] = script("mend", f"echo up > {up}; exec sleep 300")
     steps = [{"uses": "audit", "fix": "mend"}]
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: gate.run(case, steps=steps))
-        while not up.exists():
-            await anyio.sleep(0.01)
+        await anyio.to_thread.run_sync(up.read_bytes)
         group.cancel_scope.cancel()
     gate.commands["mend"] = script("mend", "exit 1")
     await gate.run(case, steps=steps)

@@ -128,6 +128,8 @@ class ExperimentManifest(RunManifest):
     """What the checks of the cases concluded."""
     rejected: dict[str, str] = Field(default_factory=dict)
     """Cases that were left out, and why."""
+    unknown: dict[str, str] = Field(default_factory=dict)
+    """Cases that a check could not be made on, and why; their trials are part of what was planned."""
     ended: tuple[StepEnd, ...] = ()
     """The steps of the whole experiment that have run since the last result."""
     incomplete: str | None = None

@@ -58,6 +58,8 @@ async def check_cases(
         live.say(f"note: {warning}")
     for case in cases:
         why = result.rejected.get(case.label)
+        if case.label in result.unknown:
+            why = f"could not be checked: {result.unknown[case.label]}"
         facts = {"name": case.name, "label": case.label, "sha256": case.sha256}
         live.told(live.hooks.call("agentix_case_finished", case=facts, accepted=why is None, message=why or ""))
     return result

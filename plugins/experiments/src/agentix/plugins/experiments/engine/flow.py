@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agentix.api import AgentixError, Case, HostError, RunError, UsageError
 from agentix.cli.api import ExperimentManifest, ResumePlan, provider_problem
@@ -16,6 +17,7 @@ from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.engine.resuming import fill_board, refuse_changes, what_is_left
 from agentix.plugins.experiments.engine.trials import Trials
 from agentix.plugins.experiments.engine.work import Executor
+from agentix.plugins.experiments.gate import could_not_check
 from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
 from agentix.plugins.experiments.steps import foreseen
 
@@ -72,22 +74,28 @@ class Flow:
         live.notes((*plan.notices, *foreseen(parts.pipeline.per_trial, len(plan.trials))))
         manifest = make_manifest(parts, cases, plan, run_id=run_id)
         executor = Executor(parts, runner, run_id=run_id, run_dir=live.root.absolute())
+        whole, why = plan, None
         if parts.pipeline.per_case:
             self._checked = manifest
             gate = await check_cases(live, request, cases, manifest, executor, runner)
-            checked = {"gate": gate.lines, "rejected": gate.rejected}
+            checked = {"gate": gate.lines, "rejected": gate.rejected, "unknown": gate.unknown}
             if gate.stopped is not None:
                 self._begin_unfinished(manifest, checked)
                 return gate.stopped
-            plan = self._plan(gate.cases)
-            left_out = [case for case in cases if case.label in gate.rejected]
-            known = (*gate.cases, *left_out)
-            manifest = make_manifest(parts, known, plan, run_id=run_id, found=gate.found)
+            passed = {case.label: case for case in gate.cases}
+            known = [passed.get(case.label, case) for case in cases]
+            # What is not known is not done: those trials belong to the run, and wait for it.
+            whole = self._plan([case for case in known if case.label not in gate.rejected])
+            plan = replace(whole, trials=tuple(t for t in whole.trials if t.case.label not in gate.unknown))
+            waiting = {t.case.label for t in whole.trials if t.trial_id not in live.board.recorded}
+            if unknown := {label: said for label, said in gate.unknown.items() if label in waiting}:
+                why = could_not_check(unknown)
+            manifest = make_manifest(parts, known, whole, run_id=run_id, found=gate.found)
             self._checked = manifest = manifest.model_copy(update=checked)
         mixed = refuse_changes(live, manifest, force=request.force)
         left = what_is_left(live, plan, retry=request.retry)
-        fill_board(live, plan, left)
-        if not left.anything:
+        fill_board(live, whole, left)
+        if not left.anything and why is None:
             live.display.note(f"{live.root}: finished already, {len(left.resume.kept)} kept")
             return None
         if left.trials:
@@ -100,8 +108,8 @@ class Flow:
         )
         live.board.state = "running"
         await trials.run(left.trials, ended=left.ended, rescored=left.rescored)
-        if trials.stopped is not None:
-            return trials.stopped
+        if (why := trials.stopped or why) is not None:
+            return why
         live.board.state = "closing"
         return await closing.run(runner)
 

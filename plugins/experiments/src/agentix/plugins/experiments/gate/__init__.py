@@ -1,7 +1,7 @@
 """The gate: no trial before its case is known to be measurable."""
 
 from agentix.plugins.experiments.gate.cache import FILE, CachedVerdict, VerdictCache
-from agentix.plugins.experiments.gate.running import GateResult, run_gate
+from agentix.plugins.experiments.gate.running import GateResult, could_not_check, run_gate
 from agentix.plugins.experiments.gate.setting import GATE_DIR, GateSetting, RunProbe
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "GateSetting",
     "RunProbe",
     "VerdictCache",
+    "could_not_check",
     "run_gate",
 ]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
 import anyio.to_thread
 
 from agentix.api import Case, HostError
+from agentix.cli.api import plural
 from agentix.plugins.experiments.gate.cache import VerdictCache
 from agentix.plugins.experiments.gate.checking import CaseCheck, CheckedCase
 from agentix.plugins.experiments.gate.setting import GateSetting
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,8 @@ class GateResult:
     """Those that may run, in their order, with the content that they have now."""
     rejected: dict[str, str] = field(default_factory=dict)
     """Why each of the others may not, by label."""
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Why nothing was found out about the cases that a check could not be made on, by label."""
     stopped: str | None = None
     """Why nothing may run; `None` where the run goes on without those."""
     lines: tuple[str, ...] = ()
@@ -35,7 +40,8 @@ async def run_gate(cases: Sequence[Case], setting: GateSetting) -> GateResult:
     """Run the per-case steps on every case.
 
     A case that is rejected stops the run, once all are checked, so that all of them are known. A check that could not
-    be made stops it at once: no other case is begun. With `on_failure: skip` the run goes on without the case.
+    be made stops it at once: no other case is begun. With `on_failure: skip` the run goes on without the case. One that
+    could not be checked is never one that was rejected.
 
     Args:
         cases: As they were resolved.
@@ -76,24 +82,39 @@ async def run_gate(cases: Sequence[Case], setting: GateSetting) -> GateResult:
 
 
 def _result(checked: Sequence[CheckedCase], *, unchecked: int) -> GateResult:
-    rejected = {
-        c.case.label: f"{c.stopped_by.step}: {c.stopped_by.message}" for c in checked if c.stopped_by is not None
-    }
-    fatal = [c for c in checked if c.stopped_by is not None and c.stopped_by.reaction == "fail"]
+    ended = [(c, c.stopped_by) for c in checked if c.stopped_by is not None]
+    rejected = {c.case.label: f"{by.step}: {by.message}" for c, by in ended if by.verdict == "rejected"}
+    unknown = {c.case.label: f"{by.step}: {by.message}" for c, by in ended if by.verdict != "rejected"}
+    fatal = [c.case.label for c, by in ended if by.reaction == "fail"]
     passed = [c for c in checked if c.stopped_by is None]
     stopped = None
     if fatal:
-        reasons = "; ".join(f"case {c.case.label}: {rejected[c.case.label]}" for c in fatal[:5])
-        more = f"; and {len(fatal) - 5} more" if len(fatal) > 5 else ""
         left = f" ({unchecked} not checked)" if unchecked else ""
-        stopped = f"{len(fatal)} of {len(checked)} cases did not pass the gate{left}: {reasons}{more}"
+        told = [_told(len(checked), {k: rejected[k] for k in fatal if k in rejected}, "did not pass the gate")]
+        told.append(_told(len(checked), {k: unknown[k] for k in fatal if k in unknown}, "could not be checked"))
+        stopped = f"{'; '.join(line for line in told if line)}{left}"
     elif not passed:
-        stopped = "the gate left out every case"
+        stopped = "the gate left out every case" + (f": {could_not_check(unknown)}" if unknown else "")
     return GateResult(
         cases=tuple(c.case for c in passed),
         rejected=rejected,
+        unknown=unknown,
         stopped=stopped,
         lines=tuple(line for c in checked for line in c.lines),
         warnings=tuple(warning for c in checked for warning in c.warnings),
         found={c.case.label: c.original.sha256 for c in checked if c.repaired},
     )
+
+
+def could_not_check(unknown: Mapping[str, str]) -> str:
+    """The cases that nothing was found out about, in one line."""
+    return f"{plural(len(unknown), 'case')} could not be checked: {_reasons(unknown)}"
+
+
+def _told(count: int, cases: Mapping[str, str], what: str) -> str:
+    return f"{len(cases)} of {plural(count, 'case')} {what}: {_reasons(cases)}" if cases else ""
+
+
+def _reasons(cases: Mapping[str, str]) -> str:
+    more = f"; and {len(cases) - _SHOWN} more" if len(cases) > _SHOWN else ""
+    return "; ".join(f"case {label}: {why}" for label, why in list(cases.items())[:_SHOWN]) + more

@@ -42,6 +42,8 @@ class Status:
     incomplete: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Cases that did not pass the gate, and why."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Cases that a check could not be made on, and why."""
     shipments: Shipments = field(default_factory=Shipments)
     """What was sent where."""
     in_flight: tuple[Mapping[str, Any], ...] = ()
@@ -107,6 +109,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         ended=() if experiment is None else experiment.ended,
         incomplete=None if experiment is None else experiment.incomplete,
         left_out={} if experiment is None else {k: v for k, v in experiment.rejected.items() if wanted(k)},
+        unknown={} if experiment is None else {k: v for k, v in experiment.unknown.items() if wanted(k)},
         shipments=Shipments.of(read_shipments(run.layout.root / SHIPMENTS), wanted=wanted),
         in_flight=tuple(trial for trial in flying if wanted(str(trial.get("case", "")))),
     )
@@ -148,6 +151,8 @@ def print_status(
         output.line(f"did not complete: {status.incomplete}")
     for label, why in status.left_out.items():
         output.line(f"did not pass the gate: case {label}: {why}")
+    for label, why in status.unknown.items():
+        output.line(f"could not be checked: case {label}: {why}")
     told = {line.step for line in status.shipments.whole}
     for end in status.ended:
         if (not end.ok or end.withheld) and end.step not in told:
@@ -230,6 +235,7 @@ def to_data(status: Status, *, pass_at: float | None = None, failures: bool = Fa
         "incomplete": status.incomplete,
         "unredacted": status.unredacted,
         "left_out": dict(status.left_out),
+        "unknown": dict(status.unknown),
         "mixed": list(status.mixed),
         "ended": [end.model_dump(mode="json") for end in status.ended],
         "cases": {label: {key: count[key] for key in _COUNTS} for label, count in status.cases.items()},
