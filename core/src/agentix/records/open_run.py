@@ -66,13 +66,19 @@ class OpenRun:
             # What a killed process has left before anything was recorded is as good as nothing.
             self._made = self._made or not root.exists() or self.layout.lock.exists()
             try:
-                self.layout.trials.mkdir(parents=True, exist_ok=True)
+                root.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire(Owner.this_process(utc_now()))
-                return
             except FileNotFoundError:
                 # Another process has just removed it, since nothing came of its own run.
                 if not left:
                     raise
+                continue
+            try:
+                self.layout.trials.mkdir(exist_ok=True)
+            except BaseException:
+                self._give_back()
+                raise
+            return
 
     def _give_back(self) -> None:
         """Release the lock; a directory in which nothing has been recorded does not stay."""
