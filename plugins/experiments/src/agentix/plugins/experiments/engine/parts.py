@@ -83,6 +83,7 @@ def load_parts(request: RunRequest) -> Parts:
     if not native and request.provider is not None:
         raise UsageError(f"--provider {request.provider}: {executor.plugin} brings its own sandboxes")
     checked.raise_problems(problems)
+    notices = (*notices, *_overridden(request, submission, executor))
     if not native and submission.experiment.provider is not None:
         notices = (*notices, f"provider: {executor.plugin} brings its own sandboxes; what the file says is not used")
     told = [
@@ -152,14 +153,30 @@ def _untold(submission: Submission, kinds: tuple[AgentKind, ...], *, native: boo
                 yield f"agent {spec.name}: it has no options for {', '.join(keys)} of {name} and is told the model only"
 
 
+def _overridden(request: RunRequest, submission: Submission, executor: ResolvedStep) -> Iterator[str]:
+    """What the file says of a provider where the command line has chosen an executor with one of its own."""
+    spec, fixed = submission.experiment.provider, getattr(executor.step, "provider", None)
+    if request.executor is not None and fixed is not None and spec is not None and spec.name != fixed:
+        yield f"provider: {executor.label} (--executor) runs on {fixed}; what the file says of {spec.name} is not used"
+
+
 def _provider(
     request: RunRequest, submission: Submission, executor: ResolvedStep, problems: list[Problem]
 ) -> tuple[SandboxProvider | None, PluginUse | None, Callable[[], SandboxProvider] | None]:
     spec = submission.experiment.provider
     fixed: str | None = getattr(executor.step, "provider", None)
     if fixed is not None:
-        named = spec is not None and spec.name == fixed
-        ref, options, where = fixed, dict(spec.options) if named and spec is not None else {}, "--provider"
+        if request.provider not in (None, fixed):
+            raise UsageError(
+                f"--provider {request.provider}: {executor.label} runs trials on the provider {fixed} only",
+                hint="Leave one of the two out; --executor rollout runs on any provider.",
+            )
+        ref, options, where = fixed, {}, "--provider"
+        if spec is not None and spec.name == fixed:
+            options, where = dict(spec.options), "provider"
+        elif spec is not None and request.executor is None:
+            why = f"the step {executor.label} runs trials on the provider {fixed} only, and not on {spec.name}"
+            problems.append(problem(submission, "provider", f"{why}; leave one out, or use the step rollout"))
     elif request.provider is not None:
         ref, options, where = request.provider, {}, "--provider"
     elif spec is not None:
