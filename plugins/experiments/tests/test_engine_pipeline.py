@@ -58,6 +58,27 @@ def test_what_becomes_of_a_trial_is_what_the_file_says(
     assert (lab.path() / "trials/a-someone-1/steps/note").exists() == went_on
 
 
+@pytest.mark.parametrize(
+    ("reaction", "what"),
+    [("warn", "warning: not good"), ("skip", "the steps after it are left out: not good")],
+)
+def test_a_step_after_a_trial_that_is_let_be_is_told_wherever_one_looks(lab, reaction: str, what: str) -> None:
+    asked = file(lab, f"  per_trial: [{{uses: auto}}, {{uses: refuse, on_failure: {reaction}}}]\n")
+    done = lab.cli("run", str(asked), "--id", "r", "--executor", lab.executor)
+    assert done.returncode == exit_codes.OK
+    (line,) = (line for line in done.stdout.splitlines() if "/2] a-someone-1: reward 1.000" in line)
+    assert line.endswith(f"; step refuse: {what}")
+    assert "2 steps after a trial did not pass, which is no more than a note: agentix status " in done.stdout
+    status = lab.cli("status", "r", "--failures").stdout
+    assert "nothing failed" in status and f"note: a-someone-1: step refuse: {what}\n" in status
+    told = json.loads(lab.cli("status", "r", "--failures", "--json").stdout)
+    assert told["failures"] == []
+    assert told["notes"][0] == {"trial_id": "a-someone-1", "step": "refuse", "note": what}
+    report = (lab.path() / "report.md").read_text()
+    assert "## Notes of steps" in report and f"| a-someone-1 | refuse | {what} |" in report
+    assert "Steps that failed" not in report
+
+
 def test_what_could_not_be_found_out_is_tried_again(lab) -> None:
     assert lab.run(file(lab, "  per_trial: [{uses: auto}, {uses: flaky, retries: 1}]\n"), cases=("a",)) == 0
     assert lab.run(file(lab, "  per_trial: [{uses: auto}, {uses: flaky}]\n"), run_id="s", cases=("a",)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from agentix.records.plain import clean_text, dump_line, plain
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 _MESSAGE_LIMIT = 2000
 _UNRELEASED = "unreleased sandbox: "
+_STEP_NOTE = re.compile(r"step (?P<step>.+?): (?P<what>(?:warning|the steps after it are left out)(?::.*)?)", re.DOTALL)
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -156,6 +158,12 @@ class Record(BaseModel):
     def unreleased(self) -> tuple[str, ...]:
         """Ids of sandboxes that could not be deleted."""
         return tuple(note.removeprefix(_UNRELEASED) for note in self.notes if note.startswith(_UNRELEASED))
+
+    @property
+    def step_notes(self) -> tuple[tuple[str, str], ...]:
+        """Steps after the trial that did not pass and were let be: the step, what is noted."""
+        found = (_STEP_NOTE.fullmatch(note) for note in self.notes)
+        return tuple((said["step"], said["what"]) for said in found if said is not None)
 
     def to_data(self) -> dict[str, Any]:
         """The keys in their order, empty ones left out."""

@@ -19,6 +19,8 @@ class Ending(RunEnding):
 
     manifest: ExperimentManifest | None
     failed_steps: tuple[str, ...] = ()
+    step_notes: int = 0
+    """Steps after trials that did not pass and were let be."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -31,8 +33,12 @@ class Ending(RunEnding):
         return bool(self.failed_steps) or super().failed
 
     def own_data(self) -> Mapping[str, object]:
-        """The steps that failed, and the cases that were left out."""
-        return {"failed_steps": list(self.failed_steps), "left_out": list(self.left_out)}
+        """The steps that failed or were let be, and the cases that were left out."""
+        return {
+            "failed_steps": list(self.failed_steps),
+            "step_notes": self.step_notes,
+            "left_out": list(self.left_out),
+        }
 
 
 def judge(request: RunRequest, path: Path, outcome: Outcome, board: Board, *, elapsed_s: float) -> Ending:
@@ -54,6 +60,7 @@ def judge(request: RunRequest, path: Path, outcome: Outcome, board: Board, *, el
         stopped=outcome.stopped,
         unreleased=tuple(board.unreleased),
         failed_steps=tuple(f"{end.step}: {end.message}" for end in ended if not end.ok and not end.warned),
+        step_notes=board.step_notes,
         fail_under=request.fail_under,
         allow_failures=request.allow_failures,
         elapsed_s=elapsed_s,
@@ -82,6 +89,9 @@ def _verdict(ending: Ending) -> list[str]:
     if ending.summary.step_failures:
         failures = plural(ending.summary.step_failures, "step")
         lines.append(f"{failures} failed after a trial: agentix status {ending.layout.root} --failures")
+    if ending.step_notes:
+        did = f"{plural(ending.step_notes, 'step')} after a trial did not pass, which is no more than a note"
+        lines.append(f"{did}: agentix status {ending.layout.root} --failures")
     if ending.left_out:
         lines.append(f"{plural(len(ending.left_out), 'case')} left out by the gate: {listed(ending.left_out)}")
     if ending.unrun:

@@ -63,6 +63,8 @@ class Board:
     """Trials that have a line."""
     failed_steps: dict[str, tuple[StepFailure, ...]] = field(default_factory=dict)
     """Steps that failed after trials which have a line, where there are any."""
+    step_notes: int = 0
+    """How many steps after trials did not pass and were let be."""
     unreleased: list[str] = field(default_factory=list)
     """Ids of sandboxes that may still exist."""
     started: float = field(default_factory=time.monotonic)
@@ -84,7 +86,7 @@ class Board:
 
     def forget(self) -> None:
         """Count from the start again."""
-        self.summary, self.cases, self.dropped = Summary(), {}, 0
+        self.summary, self.cases, self.dropped, self.step_notes = Summary(), {}, 0, 0
         self.recorded, self.failed_steps, self.unreleased = set(), {}, []
 
     def begin(self, trial_id: str, case: str, step: str) -> None:
@@ -114,6 +116,7 @@ class Board:
         self.recorded.add(record.trial_id)
         if record.step_failures and not record.dropped:
             self.failed_steps[record.trial_id] = record.step_failures
+        self.step_notes += len(record.step_notes)
         self.unreleased += record.unreleased
         self.summary.add(record)
         case = self.cases.setdefault(record.case, CaseCount())

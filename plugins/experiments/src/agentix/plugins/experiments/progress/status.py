@@ -34,6 +34,9 @@ class Status:
     """Per case: `done`, `of`, `dropped`, `failed`."""
     failures: tuple[Record, ...] = ()
     more_failures: int = 0
+    notes: tuple[tuple[str, str, str], ...] = ()
+    """Steps after trials that did not pass and were let be: the trial, the step, what is noted."""
+    more_notes: int = 0
     unredacted: int = 0
     """Trials that could not be redacted when they ended; nothing of them is published before that was done."""
     planned: int = 0
@@ -56,7 +59,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
     Args:
         run: The run.
         case: Only cases whose name or label contains this.
-        most: How many failures to keep.
+        most: How many failures and notes to keep.
     """
     manifest = run.manifest
     experiment = manifest if isinstance(manifest, ExperimentManifest) else None
@@ -71,6 +74,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         of = sum(row.trials for row in experiment.matrix)
         cases = {label: Counter(of=of) for label in names if wanted(label) and label not in experiment.rejected}
     failures: list[Record] = []
+    notes: list[tuple[str, str, str]] = []
     more = unredacted = 0
 
     def seen() -> Iterator[Record]:
@@ -83,6 +87,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
             count["dropped"] += record.dropped
             agents = record.failure_code is not None and record.failure_code.is_agents
             count["failed"] += record.reward is None and not agents
+            notes.extend((record.trial_id, step, what) for step, what in record.step_notes)
             unredacted += any(f.code is FailureCode.REDACT_FAILED for f in record.step_failures)
             if record.reward is None or record.step_failures:
                 if len(failures) < most:
@@ -103,6 +108,8 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         cases=cases,
         failures=tuple(failures),
         more_failures=more,
+        notes=tuple(notes[:most]),
+        more_notes=len(notes[most:]),
         unredacted=unredacted,
         planned=numbers.total.n + numbers.total.unrun if manifest is None else manifest.planned,
         mixed=() if manifest is None else manifest.mixed,
@@ -223,6 +230,10 @@ def _print_failures(status: Status, output: Output) -> None:
         output.line(f"… and {plural(status.more_failures, 'more failure')}: --json lists all")
     if not status.failures:
         output.line("nothing failed")
+    for trial_id, step, what in status.notes:
+        output.line(f"note: {trial_id}: step {step}: {what}")
+    if status.more_notes:
+        output.line(f"… and {plural(status.more_notes, 'more note')}")
 
 
 def to_data(status: Status, *, pass_at: float | None = None, failures: bool = False) -> dict[str, Any]:
@@ -245,4 +256,5 @@ def to_data(status: Status, *, pass_at: float | None = None, failures: bool = Fa
     }
     if failures:
         data["failures"] = [record.to_data() for record in status.failures]
+        data["notes"] = [{"trial_id": t, "step": step, "note": what} for t, step, what in status.notes]
     return data

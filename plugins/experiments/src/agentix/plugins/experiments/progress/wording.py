@@ -9,6 +9,7 @@ from agentix.cli.api import reason, seconds, so_far
 from agentix.plugins.experiments.progress.board import Board
 
 CASES_SHOWN = 8
+_NOTE = 100
 
 
 def heartbeat(board: Board) -> Iterator[str]:
@@ -48,7 +49,13 @@ def result_line(record: Record, board: Board) -> str:
     more = f", attempt {record.attempts}" if record.attempts > 1 else ""
     more += ", dropped" if record.dropped else ""
     failed = "".join(f"; step {failure.step} failed" for failure in record.step_failures)
+    failed += "".join(f"; step {step}: {_first(what)}" for step, what in record.step_notes)
     return f"[{board.done}/{board.planned}] {record.trial_id}: {said} ({seconds(record.seconds)}{more}){failed}"
+
+
+def _first(text: str) -> str:
+    line = text.partition("\n")[0]
+    return f"{line[:_NOTE]}…" if len(line) > _NOTE else line
 
 
 def where(step: str, phase: str) -> str:

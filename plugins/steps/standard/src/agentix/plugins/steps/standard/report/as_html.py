@@ -45,6 +45,7 @@ def as_html(facts: Facts) -> str:
         ("Spread", SPREAD_HEADER, repeated[:MOST], len(repeated[MOST:])),
         ("Not measured", ["trial", "code", "message"], facts.unmeasured.shown, facts.unmeasured.hidden),
         ("Steps that failed", ["trial", "step", "message"], facts.step_failures.shown, facts.step_failures.hidden),
+        ("Notes of steps", ["trial", "step", "note"], facts.step_notes.shown, facts.step_notes.hidden),
         ("Cases left out", ["case", "reason"], facts.rejected, 0),
         ("Gate", ["verdict"], [(line,) for line in facts.gate], 0),
         ("Cases", ["case", "sha256", "from"], facts.cases[:MOST], len(facts.cases[MOST:])),

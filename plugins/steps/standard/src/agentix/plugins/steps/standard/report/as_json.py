@@ -29,6 +29,10 @@ def as_json(facts: Facts, *, lines: bool = False) -> str:
             "total": facts.step_failures.total,
             "listed": [{"trial_id": t or None, "step": s, "message": m} for t, s, m in facts.step_failures.shown],
         },
+        "step_notes": {
+            "total": facts.step_notes.total,
+            "listed": [{"trial_id": t, "step": s, "note": n} for t, s, n in facts.step_notes.shown],
+        },
         "gate": list(facts.gate),
         "rejected": dict(facts.rejected),
         "cases": [{"label": label, "sha256": sha or None, "from": pin} for label, sha, pin in facts.cases],

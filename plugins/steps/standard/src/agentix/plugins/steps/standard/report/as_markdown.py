@@ -45,6 +45,7 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield from _section("Spread", SPREAD_HEADER, repeated[:MOST], hidden=len(repeated[MOST:]))
     yield from _listed("Not measured", ["trial", "code", "message"], facts.unmeasured)
     yield from _listed("Steps that failed", ["trial", "step", "message"], facts.step_failures)
+    yield from _listed("Notes of steps", ["trial", "step", "note"], facts.step_notes)
     yield from _section("Cases left out", ["case", "reason"], facts.rejected)
     if facts.gate:
         yield from ("## Gate", "")

@@ -48,6 +48,8 @@ class Facts:
     """Trial, code, message."""
     step_failures: Listed = field(default_factory=Listed)
     """Trial or nothing, step, message."""
+    step_notes: Listed = field(default_factory=Listed)
+    """Trial, step, what is noted of one that did not pass and was let be."""
     gate: tuple[str, ...] = ()
     rejected: tuple[tuple[str, str], ...] = ()
     cases: tuple[tuple[str, str, str], ...] = ()
@@ -59,7 +61,7 @@ class Facts:
 
 def gather(ctx: StepContext, *, pass_at: float | None = None) -> Facts:
     """Read a run; one that has no results yet has no rows."""
-    unmeasured, failures = Listed(), Listed()
+    unmeasured, failures, notes = Listed(), Listed(), Listed()
     run: Run | None = None
     try:
         run = load_run(ctx.run_dir)
@@ -76,6 +78,8 @@ def gather(ctx: StepContext, *, pass_at: float | None = None) -> Facts:
                 unmeasured.add(record.trial_id, f"{code}{detail}", record.failure_message or "")
             for failure in record.step_failures:
                 failures.add(record.trial_id, failure.step, failure.message)
+            for step, what in record.step_notes:
+                notes.add(record.trial_id, step, what)
             yield record
 
     numbers = RunNumbers() if run is None else RunNumbers.of_run(run, records=seen())
@@ -91,6 +95,7 @@ def gather(ctx: StepContext, *, pass_at: float | None = None) -> Facts:
         pass_at=pass_at,
         unmeasured=unmeasured,
         step_failures=failures,
+        step_notes=notes,
         gate=tuple(map(str, manifest.get("gate") or ())),
         rejected=tuple((str(k), str(v)) for k, v in (manifest.get("rejected") or {}).items()),
         cases=tuple(_cases(manifest)),
