@@ -182,7 +182,8 @@ async def test_this_machines_configuration_changes_no_byte(
         ("{repo: repo, path: cases/one, ref: 0123456789abcdef0123456789abcdef01234567}", "ref", "no commit 0123456789"),
         ("{repo: repo, path: cases/one, ref: '--upload-pack=touch x'}", "ref", "neither a branch, a tag nor a commit"),
         ("{repo: repo, path: cases/one, ref: 'main:refs/heads/x'}", "ref", "neither a branch, a tag nor a commit"),
-        ("{repo: nowhere, path: cases/one}", "repo", "does not appear to be a git repository"),
+        ("{repo: nowhere, path: cases/one}", "repo", "nowhere: there is no such repository (looked in "),
+        ("{repo: empty, path: cases/one}", "repo", "does not appear to be a git repository"),
         ("{repo: --upload-pack=x, path: cases/one}", "repo", "no address of a repository"),
         ("{repo: 'https://me:s3cret@example.org/r', path: a}", "repo", "holds a password"),
         ("{repo: repo, path: cases/three}", "path", "there is no such directory"),
@@ -198,6 +199,7 @@ async def test_this_machines_configuration_changes_no_byte(
 )
 async def test_what_is_wrong_names_the_line(tmp_path: Path, repo: Path, entry: str, path: str, words: str) -> None:
     (repo / "out").symlink_to("/etc")
+    (tmp_path / "empty").mkdir()
     commit(repo)
     file = experiment(tmp_path, f"case_defaults: {{source: git}}\ncases:\n- {entry}")
     [problem] = await problems(file)

@@ -18,6 +18,28 @@ from agentix.api import content_hash
 CODE = "import sys; from agentix_console import agentix; sys.exit(agentix())"
 
 
+NEEDS = """
+from pydantic import BaseModel
+from agentix.api import Scope
+
+
+class Nothing(BaseModel):
+    pass
+
+
+class step:
+    scopes = frozenset({Scope.PER_TRIAL})
+    Inputs = Nothing
+    executes = True
+
+    def check(self, inputs, *, agents=(), limits=None):
+        yield "the Harbor CLI is not there"
+
+    async def run(self, ctx, inputs):
+        raise AssertionError
+"""
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     for name in ("one", "two"):
@@ -91,6 +113,32 @@ def test_a_tampered_file_is_refused_before_anything_is_fetched(place: Path) -> N
     assert done.returncode == 2
     assert "is pinned to 000" in done.stderr
     assert "case 1/1" not in done.stderr
+
+
+def test_what_would_run_them_need_not_be_there(place: Path) -> None:
+    (place / "needs.py").write_text(NEEDS)
+    text = (place / "e.yaml").read_text().replace("agent_mine: {run: ['true']}", "")
+    text = text.replace("[oracle, mine]", "[oracle]").replace(
+        "kind: Commands\n", "kind: Commands\nnote: {run: [gone]}\n"
+    )
+    text = text.replace(
+        "name: nightly\n", "name: nightly\npipeline: {per_trial: [{uses: './needs.py:step'}, {uses: note}]}\n"
+    )
+    (place / "e.yaml").write_text(text)
+    done = cases(place, "e.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "matrix: 2 trials across 2 cases" in done.stdout
+    # It is told to who runs it.
+    run = subprocess.run(
+        [sys.executable, "-c", CODE, "run", "e.yaml"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert run.returncode == 2
+    assert "the Harbor CLI is not there" in run.stderr and "'gone'" in run.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -56,13 +56,14 @@ def groups(submission: Submission, commands: Mapping[str, Command], entries: Ite
     )
 
 
-def check_remote(spec: CaseSpec, commands: Mapping[str, Command], path: str | None) -> None:
+def check_remote(spec: CaseSpec, commands: Mapping[str, Command], path: str | None, *, file: Path) -> None:
     """Refuse what could never be fetched.
 
     Args:
         spec: An entry with the source `git` or `hf`.
         commands: The configured commands.
         path: What the `PATH` of commands is.
+        file: The experiment file, beside which a repository may be.
 
     Raises:
         Unfetchable: It never could.
@@ -78,6 +79,12 @@ def check_remote(spec: CaseSpec, commands: Mapping[str, Command], path: str | No
     ):
         raise Unfetchable("path", f"{spec.path!r} is no path in a repository")
     name = f"source_{spec.source}"
+    # A command may understand something else by it.
+    if spec.source == "git" and spec.fetch is None and name not in commands and _is_path(repo):
+        roots = _roots(file)
+        if not any((root / Path(repo).expanduser()).exists() for root in roots):
+            looked = "" if Path(repo).expanduser().is_absolute() else f" (looked in {' and '.join(map(str, roots))})"
+            raise Unfetchable("repo", f"{repo}: there is no such repository{looked}")
     if spec.fetch is None and name not in commands and shutil.which(_PROGRAMS[spec.source], path=path) is None:
         what = "`pip install huggingface_hub` brings it" if spec.source == "hf" else "install it"
         raise Unfetchable(
@@ -123,10 +130,20 @@ def _address(spec: CaseSpec, file: Path) -> str:
     if spec.source == "hf" or "://" in repo:
         return repo
     written = Path(repo).expanduser()
-    for root in (Path.cwd(), file.absolute().parent):
+    for root in _roots(file):
         if (root / written).exists():
             return str((root / written).absolute())
     return repo
+
+
+def _is_path(repo: str) -> bool:
+    """Whether git would take it for a path: an address has a protocol, or a colon before the first slash."""
+    return ":" not in repo.partition("/")[0]
+
+
+def _roots(file: Path) -> tuple[Path, ...]:
+    """Where a relative path is tried."""
+    return tuple(dict.fromkeys((Path.cwd(), file.absolute().parent)))
 
 
 def _paths(paths: Iterable[str | None]) -> tuple[str, ...]:

@@ -3,59 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from agentix.api import AgentixError, Case, HostError, load
-from agentix.plugins.experiments.cases.datasets import NoInstance, dataset_cases
+from agentix.api import AgentixError, Case, HostError
+from agentix.plugins.experiments.cases.entries import (
+    DEFAULT_DATASET,
+    Entries,
+    Found,
+    add,
+    check_entry,
+    find_here,
+    may_be_fetched,
+    tell_apart,
+)
 from agentix.plugins.experiments.cases.fetching import FetchFailed, fetch
 from agentix.plugins.experiments.cases.finding import CASE_FILE, NoCase, shown
-from agentix.plugins.experiments.cases.local import Located, locate
-from agentix.plugins.experiments.cases.remote import (
-    Group,
-    Unfetchable,
-    check_remote,
-    groups,
-    located,
-    repository_name,
-)
+from agentix.plugins.experiments.cases.remote import Group, groups, located
 from agentix.plugins.experiments.cases.snapshots import snapshotted, take_snapshot
 from agentix.plugins.experiments.cases.workspace import workspace
 from agentix.plugins.experiments.commands import CommandRunner, commands_of
-from agentix.plugins.experiments.documents import CaseSpec, ExperimentError, Problem, Submission, problem
+from agentix.plugins.experiments.documents import Submission
 
 _FETCHES = 4
 _COPIES = 4
-_DEFAULT_DATASET = "harbor"
-
-
-@dataclass
-class _Found:
-    """A case before its content is fixed."""
-
-    entry: int
-    case: Case
-    directory: Path | None
-
-
-@dataclass
-class _Resolving:
-    submission: Submission
-    problems: list[Problem] = field(default_factory=list)
-    found: dict[int, list[_Found]] = field(default_factory=dict)
-
-    def spec(self, entry: int) -> CaseSpec:
-        return self.submission.experiment.cases[entry]
-
-    def wrong(self, entry: int, key: str, message: str, *, near: str | None = None) -> None:
-        self.problems.append(problem(self.submission, f"cases[{entry}].{key}", message, near=near))
-
-    def raise_problems(self) -> None:
-        if self.problems:
-            raise ExperimentError(self.problems)
 
 
 async def resolve(
@@ -82,18 +55,15 @@ async def resolve(
         ExperimentError: With everything that is wrong with the entries.
         HostError: A snapshot cannot be written.
     """
-    state = _Resolving(submission)
+    state = Entries(submission)
     commands = commands_of(submission)
     remote = []
     for entry, spec in enumerate(submission.experiment.cases):
         if spec.source in ("git", "hf"):
-            try:
-                check_remote(spec, commands, runner.path)
+            if may_be_fetched(state, entry, commands, runner.path):
                 remote.append(entry)
-            except Unfetchable as error:
-                state.wrong(entry, error.key, str(error))
         else:
-            await anyio.to_thread.run_sync(_find_here, state, entry)
+            await anyio.to_thread.run_sync(find_here, state, entry)
     # What is wrong without fetching is told without fetching.
     state.raise_problems()
     with workspace(snapshots) as work:
@@ -104,72 +74,8 @@ async def resolve(
     return cases
 
 
-def _find_here(state: _Resolving, entry: int) -> None:
-    """Find the cases of a local entry, or of a dataset."""
-    spec = state.spec(entry)
-    try:
-        if spec.source == "dataset":
-            state.found[entry] = [
-                _Found(entry, case, directory)
-                for case, directory in dataset_cases(spec, where=f"cases[{entry}].dataset")
-            ]
-            if not state.found[entry]:
-                state.wrong(entry, "dataset", f"the dataset {spec.dataset} has no instances")
-        else:
-            _add(state, entry, locate(spec.path or "", file=state.submission.path), {})
-    except NoInstance as error:
-        state.wrong(entry, f"ids[{error.position}]", str(error), near=error.near)
-    except NoCase as error:
-        state.wrong(entry, "path", f"{spec.path}: {error}")
-    except AgentixError as error:
-        state.wrong(entry, "dataset", str(error).removeprefix(f"cases[{entry}].dataset: "))
-    _check_entry(state, entry)
-
-
-def _add(state: _Resolving, entry: int, places: tuple[Located, ...], pin: dict[str, str]) -> None:
-    spec = state.spec(entry)
-    dataset = spec.dataset or _DEFAULT_DATASET
-    for place in places:
-        name = Path(place.label).name
-        if name in ("", ".."):
-            name = repository_name(pin["repo"]) if pin else place.directory.name
-        where = {"path": shown(place.label)} if pin else {"path": shown(str(place.directory))}
-        case = Case(
-            name=spec.id or shown(name),
-            label=shown(place.label),
-            source=spec.source,
-            dataset=dataset,
-            instance={"instance_id": spec.id or shown(name)},
-            options=dict(spec.options),
-            pin={**pin, **where},
-        )
-        state.found.setdefault(entry, []).append(_Found(entry, case, place.directory))
-    # Its options are wrong now or never: the content of the case plays no part.
-    named = f"cases[{entry}].dataset"
-    try:
-        options = {**spec.options, "path": str(places[0].directory)}
-        load("dataset", dataset, options, where=named, typed=options)
-    except AgentixError as error:
-        key = "dataset" if spec.dataset is not None else "options" if spec.options else "path"
-        told = str(getattr(error, "where", ""))
-        option = told.removeprefix(f"{named}.")
-        if told != option and option.split(".")[0] in spec.options:
-            key = f"options.{option}"
-        state.wrong(entry, key, str(error).removeprefix(f"{told}: ").removeprefix(f"{named}: "))
-
-
-def _check_entry(state: _Resolving, entry: int) -> None:
-    """An id and a hash are of one case."""
-    spec, found = state.spec(entry), state.found.get(entry, [])
-    for key in ("id", "sha256"):
-        if getattr(spec, key) is not None and len(found) > 1:
-            state.wrong(entry, key, f"is of one case, and this entry stands for {len(found)}")
-    if spec.id is not None and spec.source == "dataset" and len(found) == 1:
-        found[0].case = replace(found[0].case, name=spec.id)
-
-
 async def _fetch_all(
-    state: _Resolving, needed: tuple[Group, ...], work: Path, *, runner: CommandRunner, pause_s: float
+    state: Entries, needed: tuple[Group, ...], work: Path, *, runner: CommandRunner, pause_s: float
 ) -> None:
     limiter = anyio.CapacityLimiter(_FETCHES)
 
@@ -192,11 +98,11 @@ async def _fetch_all(
         for entry in group.entries:
             spec = state.spec(entry)
             try:
-                _add(state, entry, await anyio.to_thread.run_sync(located, fetched, spec), pin)
+                add(state, entry, await anyio.to_thread.run_sync(located, fetched, spec), pin)
             except NoCase as error:
                 at = "" if spec.ref is None else f" at {spec.ref}"
                 state.wrong(entry, "path", f"{spec.path or 'the whole'} in {spec.repo}{at}: {error}")
-            _check_entry(state, entry)
+            check_entry(state, entry)
 
     failed: HostError | None = None
 
@@ -214,15 +120,15 @@ async def _fetch_all(
         raise failed
 
 
-async def _fix_all(state: _Resolving, snapshots: Path, work: Path, *, say: Callable[[str], None]) -> tuple[Case, ...]:
+async def _fix_all(state: Entries, snapshots: Path, work: Path, *, say: Callable[[str], None]) -> tuple[Case, ...]:
     found = [one for entry in sorted(state.found) for one in state.found[entry]]
-    _tell_apart(found)
+    tell_apart(found)
     fixed: list[Case | None] = [None] * len(found)
     remarks: dict[int, tuple[str, ...]] = {}
     failed: HostError | None = None
     limiter = anyio.CapacityLimiter(_COPIES)
 
-    async def fix(number: int, one: _Found) -> None:
+    async def fix(number: int, one: Found) -> None:
         nonlocal failed
         directory = one.directory
         if directory is None or failed is not None:
@@ -261,18 +167,9 @@ async def _fix_all(state: _Resolving, snapshots: Path, work: Path, *, say: Calla
     return tuple(case for case in fixed if case is not None)
 
 
-def _tell_apart(found: list[_Found]) -> None:
-    """Records and numbers know a case by its label, so one that is there twice is followed by the case's name."""
-    taken: set[str] = set()
-    for one in found:
-        if one.case.label in taken:
-            one.case = replace(one.case, label=f"{one.case.label} ({one.case.name})")
-        taken.add(one.case.label)
-
-
 def _remarks(case: Case, place: Path) -> Iterator[str]:
     """What the user should know of a case's content."""
-    if case.dataset == _DEFAULT_DATASET and not (place / CASE_FILE).exists():
+    if case.dataset == DEFAULT_DATASET and not (place / CASE_FILE).exists():
         yield f"has no {CASE_FILE}"
     for link in _links_out(place):
         yield f"the link {link} leads out of the case, and what it leads to is not part of it"

@@ -41,8 +41,9 @@ def cases(
     from agentix.plugins.experiments.plan import make_plan, select_cases
     from agentix.plugins.experiments.steps import check_file
 
-    checked = check_file(file, commands=commands)
-    checked.raise_problems()
+    # Nothing is run, so that nothing needs to be there that runs trials or steps.
+    checked = check_file(file, commands=commands, trials=False, steps=False)
+    checked.raise_problems(checked.case_problems(every=not case and limit is None))
     submission = checked.submission
     work = Path(tempfile.mkdtemp(prefix="agentix-cases-"))
     try:

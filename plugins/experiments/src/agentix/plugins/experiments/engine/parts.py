@@ -82,6 +82,7 @@ def load_parts(request: RunRequest) -> Parts:
     provider, use, fresh = _provider(request, submission, executor, problems) if native else (None, None, None)
     if not native and request.provider is not None:
         raise UsageError(f"--provider {request.provider}: {executor.plugin} brings its own sandboxes")
+    problems += checked.case_problems(every=not request.cases and request.limit is None)
     checked.raise_problems(problems)
     notices = (*notices, *_overridden(request, submission, executor))
     if not native and submission.experiment.provider is not None:

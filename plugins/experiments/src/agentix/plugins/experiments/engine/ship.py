@@ -42,11 +42,11 @@ def ship_run(request: ShipRequest) -> int:
 def _check(request: ShipRequest, manifest: ExperimentManifest) -> Checked:
     """Check the file as the run did, which may have been told on its command line what runs the trials."""
     try:
-        return check_file(request.file, commands=request.commands, executor=manifest.executor.uses)
+        return check_file(request.file, commands=request.commands, executor=manifest.executor.uses, trials=False)
     except ExperimentError:
         raise
     except UsageError:
-        return check_file(request.file, commands=request.commands)
+        return check_file(request.file, commands=request.commands, trials=False)
 
 
 def _parts(request: ShipRequest, manifest: ExperimentManifest) -> Parts:

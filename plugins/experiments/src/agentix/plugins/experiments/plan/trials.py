@@ -71,8 +71,10 @@ def make_plan(submission: Submission, cases: Sequence[Case], *, deterministic: I
         deterministic = [kind.deterministic for kind in kinds]
         notices = tuple(dict.fromkeys(kind.notice for kind in kinds if kind.notice is not None))
     once: tuple[bool, ...] = tuple(deterministic)
-    cells = list(_cells(submission, once))
-    _refuse_collisions(submission, cases, cells)
+    wrong: list[Problem] = []
+    cells = list(_cells(submission, once, wrong))
+    if found := (*wrong, *_collisions(submission, cases, cells)):
+        raise ExperimentError(found)
     trials: list[PlannedTrial] = []
     for case in cases:
         for cell in cells:
@@ -92,9 +94,21 @@ def make_plan(submission: Submission, cases: Sequence[Case], *, deterministic: I
     return Plan(trials=tuple(trials), line=line, notices=notices)
 
 
-def _cells(submission: Submission, once: Sequence[bool]) -> Iterator[_Cell]:
+def id_problems(submission: Submission, cases: Sequence[Case], *, deterministic: Iterable[bool]) -> tuple[Problem, ...]:
+    """Trials that would have one id.
+
+    Args:
+        submission: The experiment file.
+        cases: Those of its cases that are known.
+        deterministic: As for `make_plan`.
+    """
+    # Models that there are not are told where the file is read.
+    cells = list(_cells(submission, tuple(deterministic), []))
+    return _collisions(submission, cases, cells)
+
+
+def _cells(submission: Submission, once: Sequence[bool], problems: list[Problem]) -> Iterator[_Cell]:
     matrix = submission.experiment.matrix
-    problems = []
     for position, (agent, is_once) in enumerate(zip(matrix.agents, once, strict=True)):
         if agent.llm_spec is not None:
             names, path = [agent.llm_spec], f"matrix.agents[{position}].llm_spec"
@@ -108,8 +122,6 @@ def _cells(submission: Submission, once: Sequence[bool]) -> Iterator[_Cell]:
                 problems.append(_unknown_model(submission, path, name))
         if not names:
             yield _Cell(position, agent, None, trials)
-    if problems:
-        raise ExperimentError(problems)
 
 
 def _stem(case: Case, cell: _Cell) -> str:
@@ -118,7 +130,7 @@ def _stem(case: Case, cell: _Cell) -> str:
     return trial_id(case.name, *others, index=0)[:-1]
 
 
-def _refuse_collisions(submission: Submission, cases: Sequence[Case], cells: Sequence[_Cell]) -> None:
+def _collisions(submission: Submission, cases: Sequence[Case], cells: Sequence[_Cell]) -> tuple[Problem, ...]:
     # An index holds no dash, so ids are different where the parts before it are. Ids name directories, and not every
     # disk that these land on tells `A` from `a`.
     seen: dict[str, tuple[Case, _Cell]] = {}
@@ -151,8 +163,7 @@ def _refuse_collisions(submission: Submission, cases: Sequence[Case], cells: Seq
                 ids = f"one id, {stem}1" if like == stem else f"ids that differ in case only, {like}1 and {stem}1"
                 message = f"{what} would have trials with {ids}; {hint}"
                 problems[what] = problem(submission, path, message)
-    if problems:
-        raise ExperimentError(problems.values())
+    return tuple(problems.values())
 
 
 def _described(case: Case) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentix.api import AgentixError, list_plugins, load
+from agentix.plugins.experiments.cases import foresee
 from agentix.plugins.experiments.commands import Command, check_commands, commands_of
 from agentix.plugins.experiments.documents import ExperimentError, Problem, Submission, nearest, problem, read
-from agentix.plugins.experiments.plan import AgentKind, agent_kinds
+from agentix.plugins.experiments.plan import AgentKind, agent_kinds, id_problems
 from agentix.plugins.experiments.steps.choosing import choose_executor
 from agentix.plugins.experiments.steps.own_checks import own_problems
 from agentix.plugins.experiments.steps.pipeline import ResolvedPipeline, resolve_pipeline
@@ -29,11 +30,26 @@ class Checked:
     problems: tuple[Problem, ...]
     """Those of the file itself among them."""
     notices: tuple[str, ...] = ()
+    trials: bool = True
+    """Whether trials are to be run."""
+    steps: bool = True
+    """Whether steps are."""
 
     @property
     def native(self) -> bool:
         """Whether trials run in sandboxes of ours, so that agents and datasets are plugins."""
         return self.executor.step is not None and hasattr(self.executor.step, "provider")
+
+    def case_problems(self, *, every: bool = True) -> tuple[Problem, ...]:
+        """What is wrong with the cases, as far as that is known before anything is fetched.
+
+        Args:
+            every: Whether all cases will be run, so that no two of them may have trials of one id.
+        """
+        found = foresee(self.submission)
+        once = [kind.deterministic for kind in self.kinds]
+        ids = id_problems(self.submission, found.cases, deterministic=once) if every else ()
+        return (*found.problems, *ids)
 
     def raise_problems(self, more: Iterable[Problem] = ()) -> None:
         """Tell all that is wrong, if anything is.
@@ -49,13 +65,22 @@ class Checked:
             raise ExperimentError(problems)
 
 
-def check_file(path: Path, *, commands: Path | None = None, executor: str | None = None) -> Checked:
+def check_file(
+    path: Path,
+    *,
+    commands: Path | None = None,
+    executor: str | None = None,
+    trials: bool = True,
+    steps: bool = True,
+) -> Checked:
     """Read an experiment file and find everything that it names.
 
     Args:
         path: The file.
         commands: The file that commands are taken from instead.
         executor: What runs the trials instead of what the file says.
+        trials: Whether trials are to be run, so that what runs them has to work on this machine.
+        steps: Whether steps are, so that they have to.
 
     Raises:
         ExperimentError: So much is wrong that nothing is left to be checked.
@@ -75,6 +100,8 @@ def check_file(path: Path, *, commands: Path | None = None, executor: str | None
         kinds=agent_kinds(submission),
         problems=found,
         notices=(*submission.notices, *pipeline.notices, *notices),
+        trials=trials,
+        steps=steps,
     )
     return replace(checked, problems=together(found, _problems(checked)))
 
@@ -112,14 +139,16 @@ def _problems(checked: Checked) -> Iterator[Problem]:
         yield problem(submission, step.path, step.message, near=step.near)
     for found in check_commands(checked.commands, names=_used(checked)):
         yield problem(submission, f"commands.{found.command}.{found.key}", found.message)
-    yield from own_problems(submission, checked.commands, checked.pipeline, checked.executor)
+    others = [step for step in checked.pipeline.steps if step is not checked.pipeline.executor]
+    running = (*((checked.executor,) if checked.trials else ()), *(others if checked.steps else ()))
+    yield from own_problems(submission, checked.commands, running, checked.executor)
     yield from _agents(checked)
     yield from _datasets(submission)
 
 
 def _used(checked: Checked) -> set[str]:
     """The commands that will be run on this machine, so that their programs have to be there."""
-    steps = (*checked.pipeline.steps, checked.executor)
+    steps = (*(checked.pipeline.steps if checked.steps else ()), *((checked.executor,) if checked.trials else ()))
     used = {step.command.name for step in steps if step.command is not None}
     used |= {step.fix.name for step in steps if step.fix is not None}
     for case in checked.submission.experiment.cases:

@@ -13,28 +13,26 @@ from agentix.plugins.experiments.plan.agents import agent_use
 
 if TYPE_CHECKING:
     from agentix.plugins.experiments.commands import Command
-    from agentix.plugins.experiments.steps.pipeline import ResolvedPipeline
     from agentix.plugins.experiments.steps.resolved import ResolvedStep
 
 _CHOSEN = "--executor"
 
 
 def own_problems(
-    submission: Submission, commands: Mapping[str, Command], pipeline: ResolvedPipeline, executor: ResolvedStep
+    submission: Submission, commands: Mapping[str, Command], steps: Iterable[ResolvedStep], executor: ResolvedStep
 ) -> Iterator[Problem]:
     """Ask every step that can tell; those that the file does not name are told by the option that does.
 
     Args:
         submission: The file.
         commands: The configured commands.
-        pipeline: Its steps.
+        steps: Those that will be run.
         executor: What runs the trials.
     """
-    others = [step for step in pipeline.steps if step is not pipeline.executor]
     experiment = submission.experiment
     agents = list(_agents(experiment.matrix.agents, commands))
     limits = experiment.limits.to_limits()
-    for step in (executor, *others):
+    for step in steps:
         if not isinstance(step.step, ChecksAhead):
             continue
         path = _path(submission, step, executor)
