@@ -403,9 +403,23 @@ def test_runs_at_the_same_time_lose_none_of_each_others_verdicts(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"{", b'{"schema_version": 2, "verdicts": {}}', b'{"verdicts": {"k": {"ok": 1}}}']
 )
-def test_a_damaged_cache_knows_nothing_and_is_written_anew(tmp_path, content):
+def test_a_damaged_cache_knows_nothing_and_is_set_aside(tmp_path, content):
     path = tmp_path / "gate-cache.json"
     path.write_bytes(content)
-    assert VerdictCache(path).read() == {}
+    cache = VerdictCache(path)
+    assert cache.read() == {}
+    assert cache.notice is not None and cache.notice.startswith(f"{path} is damaged or of a newer version (")
     VerdictCache(path).add({"k": _verdict("c")})
-    assert list(VerdictCache(path).read()) == ["k"]
+    assert list(cache.read()) == ["k"] and cache.notice is None
+    assert path.with_name("gate-cache.json.damaged").read_bytes() == content
+
+
+async def test_verdicts_that_cannot_be_read_any_more_are_told(gate):
+    case, told = await gate.case("c"), []
+    await gate.run(case, warn=told.append)
+    path = gate.root / "gate-cache.json"
+    path.write_bytes(path.read_bytes()[:-9])
+    await gate.run(case, warn=told.append)
+    assert len(gate.probed) == 4 and len(told) == 1 and "no verdict of an earlier run is known" in told[0]
+    await gate.run(case, warn=told.append)
+    assert gate.probed == [] and len(told) == 1

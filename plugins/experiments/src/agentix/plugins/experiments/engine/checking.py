@@ -86,6 +86,7 @@ def _setting(live: LiveRun, executor: Executor, runner: CommandRunner, *, regate
         regate=regate,
         concurrency=experiment.pipeline.per_case_concurrency,
         say=live.note,
+        warn=lambda text: live.say(f"note: {text}"),
     )
 
 

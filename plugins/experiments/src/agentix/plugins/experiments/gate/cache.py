@@ -49,15 +49,31 @@ class VerdictCache:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notice: str | None = None
+        """Why the file as it was read last holds no verdicts, where there is one that should."""
 
     def read(self) -> dict[str, CachedVerdict]:
         """All verdicts by their keys; a file that is damaged or of a newer version holds none."""
+        self.notice = None
         if not self.path.is_file():
             return {}
         try:
             return dict(_File.model_validate_json(self.path.read_bytes()).verdicts)
-        except (OSError, ValidationError):
-            return {}
+        except OSError as error:
+            self.notice = f"{self.path} cannot be read ({error.strerror}): no verdict of an earlier run is known"
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            why = f"{where}: {first['msg']}" if where else first["msg"]
+            self.notice = (
+                f"{self.path} is damaged or of a newer version ({why}): no verdict of an earlier run is known; "
+                f"it is kept as {self._aside.name} once there is a new one"
+            )
+        return {}
+
+    @property
+    def _aside(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.damaged")
 
     def add(self, verdicts: Mapping[str, CachedVerdict]) -> None:
         """Keep some more; those that another process has added meanwhile stay.
@@ -69,6 +85,8 @@ class VerdictCache:
             return
         with self._locked():
             kept = self.read()
+            if self.notice is not None:
+                self.path.replace(self._aside)
             for key in verdicts:
                 kept.pop(key, None)  # the latest is the last
             kept.update(verdicts)

@@ -52,7 +52,10 @@ async def run_gate(cases: Sequence[Case], setting: GateSetting) -> GateResult:
     """
     if not setting.steps:
         return GateResult(cases=tuple(cases))
-    known = await anyio.to_thread.run_sync(VerdictCache(setting.cache).read)
+    cache = VerdictCache(setting.cache)
+    known = await anyio.to_thread.run_sync(cache.read)
+    if cache.notice is not None and not setting.regate:
+        setting.warn(cache.notice)
     checked: dict[int, CheckedCase] = {}
     waiting = iter(enumerate(cases))
     broken = False

@@ -47,6 +47,9 @@ class GateSetting:
     concurrency: int = 1
     secrets: Mapping[str, str] = field(default_factory=dict)
     say: Callable[[str], None] = _silent
+    """Told what is good to know."""
+    warn: Callable[[str], None] = _silent
+    """Told what has to be known."""
     backoff: Callable[[int], float] = exponential
 
     def key(self, case: Case, step: ResolvedStep) -> str | None:
