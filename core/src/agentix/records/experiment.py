@@ -152,12 +152,24 @@ class ExperimentManifest(RunManifest):
     def changes(self, new: ExperimentManifest) -> list[str]:
         """What in `new` makes its results another measurement than this run's, field by field."""
         return [
+            *changed("name", self.experiment, new.experiment),
             *_step_changes(self.executor, new.executor),
             *_provider_changes(self.provider, new.provider),
             *changed_keys("limits", self.limits, new.limits),
             *self._case_changes(new),
             *self._agent_changes(new),
             *self._llm_changes(new),
+        ]
+
+    def trial_step_changes(self, new: ExperimentManifest) -> list[str]:
+        """What `new` does differently after each trial, step by step; no difference in what is measured."""
+        before, after = (
+            {step.label: step.fingerprint for step in one.steps if step.scope == "per_trial"} for one in (self, new)
+        )
+        return [
+            *(f"{name} is another one than before" for name, of in after.items() if before.get(name, of) != of),
+            *(f"{name} is new" for name in after if name not in before),
+            *(f"{name} is no longer in the file" for name in before if name not in after),
         ]
 
     def _case_changes(self, new: ExperimentManifest) -> Iterator[str]:

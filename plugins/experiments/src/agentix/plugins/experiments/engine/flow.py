@@ -14,7 +14,7 @@ from agentix.plugins.experiments.engine.closing import Closing
 from agentix.plugins.experiments.engine.live import LiveRun
 from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.request import RunRequest
-from agentix.plugins.experiments.engine.resuming import fill_board, refuse_changes, what_is_left
+from agentix.plugins.experiments.engine.resuming import changed_steps, fill_board, refuse_changes, what_is_left
 from agentix.plugins.experiments.engine.trials import Trials
 from agentix.plugins.experiments.engine.work import Executor
 from agentix.plugins.experiments.gate import could_not_check
@@ -94,6 +94,8 @@ class Flow:
             self._checked = manifest = manifest.model_copy(update=checked)
         mixed = refuse_changes(live, manifest, force=request.force)
         left = what_is_left(live, plan, retry=request.retry)
+        for change in changed_steps(live, manifest, left):
+            live.say(f"note: {change}")
         fill_board(live, whole, left)
         if not left.anything and why is None:
             live.display.note(f"{live.root}: finished already, {len(left.resume.kept)} kept")

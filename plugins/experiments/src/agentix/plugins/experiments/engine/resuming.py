@@ -38,15 +38,14 @@ class Left:
 
     @property
     def line(self) -> str:
-        """`3 trials to run, 7 kept, 1 of them run again`."""
-        parts = [f"{plural(len(self.trials), 'trial')} to run"]
+        """`3 trials to run (1 of them again), 7 kept`."""
+        again = f" ({len(self.resume.retried)} of them again)" if self.resume.retried else ""
+        parts = [f"{plural(len(self.trials), 'trial')} to run{again}"]
         kept = len(self.resume.kept) - len(self.ended)
         if kept:
             parts.append(f"{kept} kept")
         if self.ended:
             parts.append(f"{len(self.ended)} ended before, of which only the steps are left")
-        if self.resume.retried:
-            parts.append(f"{len(self.resume.retried)} of them run again")
         return ", ".join(parts)
 
 
@@ -107,6 +106,13 @@ def what_is_left(live: LiveRun, plan: Plan, *, retry: frozenset[FailureCode]) ->
             or left_to_do(closing_steps(parts), earlier)
         ),
     )
+
+
+def changed_steps(live: LiveRun, manifest: ExperimentManifest, left: Left) -> Iterator[str]:
+    """The steps after a trial that are other ones now, where there are trials on which they are not done again."""
+    earlier, kept = live.writer.earlier, len(left.resume.kept) - len(left.ended)
+    for change in earlier.trial_step_changes(manifest) if earlier is not None and kept else ():
+        yield f"per_trial: {change}; {plural(kept, 'trial')} kept as the steps before have left them"
 
 
 def unshipped(steps: Sequence[ResolvedStep], failed: Mapping[str, Sequence[StepFailure]]) -> Iterator[str]:
