@@ -90,6 +90,20 @@ def test_an_executor_that_runs_no_trials_is_the_command_lines_fault(tmp_path: Pa
         _problems(tmp_path, HEAD, executor="report")
 
 
+def test_a_checkout_beside_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("here", "beside/co"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    for step in (
+        "{uses: ship_github, with: {dest: x, repo: co}}",
+        "{uses: ship, with: {using: ship_github, dest: x, options: {repo: co}}}",
+    ):
+        text = HEAD + f"pipeline: {{per_experiment: [{step}]}}\n"
+        (problem,) = _problems(tmp_path / "beside", text)
+        # It is there, and no checkout.
+        assert f"{tmp_path / 'beside/co'} is no checkout" in problem.message
+
+
 def test_where_nothing_is_left_to_be_checked_the_problems_are_raised(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="holds no Experiment"):
         _problems(tmp_path, "kind: Commands\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -47,3 +49,25 @@ def test_a_branch_has_a_name_of_one(branch: str) -> None:
 def test_ordinary_branches_are_taken(branch: str) -> None:
     assert GithubInputs(dest="a/b/", branch=branch).branch == branch
     assert GithubInputs(dest="a/b/").dest == "a/b"
+
+
+def test_a_checkout_is_in_the_working_directory_or_beside_the_file(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "beside/co").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    context = {"file": tmp_path / "beside/e.yaml"}
+
+    def repo(text: str, context: object = context) -> str:
+        return GithubInputs.model_validate({"dest": "x", "repo": text}, context=context).repo
+
+    assert repo("co") == str(tmp_path / "beside/co")
+    assert (repo("co", None), repo("nowhere"), repo("."), repo("git@example.org:co")) == (
+        "co",
+        "nowhere",
+        ".",
+        "git@example.org:co",
+    )
+    (tmp_path / "here/co").mkdir()
+    assert repo("co") == "co"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert repo("~/here") == str(tmp_path / "here")

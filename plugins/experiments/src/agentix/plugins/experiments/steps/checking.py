@@ -90,7 +90,7 @@ def check_file(
     if submission is None:
         raise ExperimentError(found)
     configured = commands_of(submission)
-    pipeline = resolve_pipeline(submission.experiment.pipeline, commands=configured)
+    pipeline = resolve_pipeline(submission.experiment.pipeline, commands=configured, file=path)
     chosen, notices = choose_executor(pipeline, configured, asked=executor)
     checked = Checked(
         submission=submission,

@@ -47,8 +47,16 @@ class ResolvedPipeline:
         return (*self.per_case, *first, *self.per_trial, *self.per_experiment)
 
 
-def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> ResolvedPipeline:
-    """Find every step, and gather what is wrong with any of them."""
+def resolve_pipeline(
+    pipeline: Pipeline, *, commands: Mapping[str, Command], file: Path | None = None
+) -> ResolvedPipeline:
+    """Find every step, and gather what is wrong with any of them.
+
+    Args:
+        pipeline: As the file has it.
+        commands: The configured commands.
+        file: The experiment file, beside which inputs that are paths of this machine may be.
+    """
     problems: list[StepProblem] = []
     notices: list[str] = []
     taken: set[str] = set()
@@ -74,6 +82,7 @@ def resolve_pipeline(pipeline: Pipeline, *, commands: Mapping[str, Command]) -> 
                     notices=notices,
                     defaults=pipeline.inputs,
                     taken=taken,
+                    file=file,
                 )
             except StepRefused as error:
                 problems += error.problems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentix.api import NamesPlaces, Scope, ShipRefused, Step, StepContext
@@ -47,6 +47,9 @@ class ResolvedStep:
     given: Mapping[str, Any] = field(default_factory=dict)
     """The inputs as the file gives them, with their templates; what becomes of `path` is in `path`."""
 
+    file: Path | None = None
+    """The experiment file, beside which inputs that are paths of this machine may be."""
+
     @property
     def label(self) -> str:
         """What reports call it."""
@@ -55,13 +58,17 @@ class ResolvedStep:
     def inputs(self, ctx: StepContext) -> Any:
         """The inputs for one unit: the plugin's model, or plain values for a command."""
         filled = fill(self.given, variables(ctx))
-        return filled if self.step is None else self.step.Inputs.model_validate(filled, context={"scope": ctx.scope})
+        return filled if self.step is None else self.step.Inputs.model_validate(filled, context=self._context)
 
     def example_inputs(self, word: str = "example") -> Any:
         """The plugin's inputs before there is a unit, with an example's values where templates stand."""
         assert self.step is not None
         filled = fill(self.given, example(self.scope, word))
-        return self.step.Inputs.model_validate(filled, context={"scope": self.scope})
+        return self.step.Inputs.model_validate(filled, context=self._context)
+
+    @property
+    def _context(self) -> dict[str, Any]:
+        return {"scope": self.scope, "file": self.file}
 
     def places(self) -> tuple[frozenset[str], ...]:
         """Where it publishes for sure, for two examples of what templates stand for; empty if it cannot tell."""

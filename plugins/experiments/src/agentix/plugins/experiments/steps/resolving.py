@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ def resolve_step(
     notices: list[str] | None = None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
     taken: set[str] | None = None,
+    file: Path | None = None,
 ) -> ResolvedStep:
     """Find what a step uses and check its inputs.
 
@@ -55,6 +57,7 @@ def resolve_step(
         notices: Where to say what the user should know.
         defaults: Inputs that it gets where it takes them and its own do not say otherwise.
         taken: Gets the names of its inputs.
+        file: The experiment file.
 
     Raises:
         StepRefused: With everything that is wrong with it.
@@ -115,6 +118,7 @@ def resolve_step(
         path=source,
         fix=commands[spec.fix] if spec.fix else None,
         given=given,
+        file=file,
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from agentix.plugins.transports.github.address import is_address, refuse_address
 
@@ -21,7 +23,8 @@ class GithubInputs(BaseModel):
     dest: str
     """The directory in the repository; what is sent is added to it or replaces files of the same name."""
     repo: str = "."
-    """Path of a checkout, whose files, index and branches are left alone, or a repository's address."""
+    """Path of a checkout, whose files, index and branches are left alone, or a repository's address.
+    A relative path is tried in the working directory, then beside the experiment file."""
     branch: str | None = None
     """By default the one that the checkout is on, or the default branch of the address; made where there is none."""
     message: str | None = None
@@ -31,12 +34,12 @@ class GithubInputs(BaseModel):
 
     @field_validator("repo")
     @classmethod
-    def _without_secrets(cls, repo: str) -> str:
+    def _found_and_without_secrets(cls, repo: str, info: ValidationInfo) -> str:
         if not repo or repo.startswith("-"):
             raise ValueError("repo is the path of a checkout or the address of a repository")
         if is_address(repo) and (why := refuse_address(repo, user=False)):
             raise ValueError(why)
-        return repo
+        return repo if is_address(repo) else _place(repo, info.context)
 
     @field_validator("dest")
     @classmethod
@@ -63,3 +66,12 @@ class GithubInputs(BaseModel):
         if message is not None and not message.strip():
             raise ValueError("an empty message is none; leave it out for the default one")
         return message
+
+
+def _place(repo: str, context: object) -> str:
+    """The path of a checkout: as it is written, or beside the file that names it where only there is such a thing."""
+    path = Path(repo).expanduser()
+    file = context.get("file") if isinstance(context, Mapping) else None
+    if file is not None and not path.exists() and (beside := Path(file).absolute().parent / path).exists():
+        return str(beside)
+    return str(path)
