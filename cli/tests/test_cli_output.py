@@ -55,6 +55,26 @@ def test_a_dumb_terminal_is_none(monkeypatch, term):
     assert not Output(Tty()).is_terminal
 
 
+def test_columns_are_as_wide_as_a_terminal_shows_them() -> None:
+    assert table(["case", "n"], [["任务一", "1"], ["plain", "10"], ["e\u0301", "2"]], right=frozenset({1})) == [
+        "case     n",
+        "任务一   1",
+        "plain   10",
+        "e\u0301        2",
+    ]
+    assert table(["n", "text"], [["任务", "some words"]], width=30) == ["n     text", "任务  some words"]
+    assert table(["n", "text"], [["任务", "word " * 8]], width=30)[1].startswith("任务  word word")
+
+
+def test_long_names_are_shortened_where_a_table_would_be_too_wide() -> None:
+    rows = [["x" * 200 + "-17", "4"], ["一" * 60 + "二", "10"], ["short", "1"]]
+    lines = table(["case", "done"], rows, right=frozenset({1}), width=40, shorten=0)
+    assert lines[1] == "…" + "x" * 30 + "-17  " + "   4"
+    assert lines[2].startswith("…" + "一" * 15 + "二") and lines[2].endswith("  10")
+    assert lines[3] == "short" + " " * 29 + "  " + "   1"
+    assert table(["case", "done"], rows, width=None, shorten=0)[1].startswith("x" * 200)
+
+
 def test_the_last_column_of_a_table_is_folded_where_it_would_be_too_wide() -> None:
     rows = [["a", "two words and a-hyphen"], ["bb", "x" * 30], ["c", "short"]]
     assert table(["n", "text"], rows, width=28) == [

@@ -142,6 +142,16 @@ async def test_a_rejected_case_stops_the_run_once_all_are_known(gate, oracle, no
     assert any(line in said and said.endswith("FAIL") for said in gate.said)
 
 
+async def test_a_rejection_of_several_lines_is_one_line_of_its_case(gate):
+    text = "printf 'no licence\\n  in it:\\nask the author\\n' >&2; exit 1"
+    gate.commands["look"] = script("look", text)
+    result = await gate.run(await gate.case("bad"), steps=[{"uses": "look"}])
+    said = "look: exit status 1: no licence; in it: ask the author"
+    assert result.rejected == {"cases/bad": said}
+    assert gate.said == [f"case cases/bad: {said} -> FAIL"]
+    assert result.stopped is not None and "\n" not in result.stopped
+
+
 async def test_skip_leaves_the_case_out_and_goes_on(gate):
     bad, good = await gate.case("bad", oracle=0), await gate.case("good")
     result = await gate.run(bad, good, steps=[{"uses": "admission", "on_failure": "skip"}])

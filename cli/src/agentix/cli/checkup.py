@@ -15,11 +15,13 @@ import anyio.to_thread
 
 from agentix.cli.limits import raise_open_files, width_for
 from agentix.cli.preflight import CHECK_S, problems_of
+from agentix.cli.wording import short
 from agentix.errors import AgentixError
 from agentix.registry import label_of, load, plugins
 
 _FREE_BYTES = 1 << 30
 _OLDEST = (3, 11)
+_LONGEST = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,4 +125,4 @@ async def _provider(ref: str, *, what: str) -> Finding:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return short(str(error), _LONGEST) or type(error).__name__

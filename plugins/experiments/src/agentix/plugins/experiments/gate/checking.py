@@ -11,10 +11,13 @@ from pathlib import Path
 import anyio.to_thread
 
 from agentix.api import Case, Rollout, StepOutcome
+from agentix.cli.api import short
 from agentix.plugins.experiments.gate.cache import CachedVerdict, VerdictCache
 from agentix.plugins.experiments.gate.repair import RepairFailed, recall, remember, repair, write_back
 from agentix.plugins.experiments.gate.setting import GateSetting
 from agentix.plugins.experiments.steps import ResolvedStep, StepResult, concluded, run_step
+
+_LONGEST = 10_000
 
 
 @dataclass(kw_only=True)
@@ -165,7 +168,7 @@ class CaseCheck:
                 self._say(f"{line}{more}")
 
     def _say(self, text: str) -> None:
-        line = f"case {self._result.case.label}: {text}"
+        line = f"case {self._result.case.label}: {one_line(text)}"
         self._result.lines.append(line)
         self._setting.say(line)
 
@@ -186,6 +189,11 @@ class _Probes:
             directory = self._directory / f"{agent}-{index}.{number}"
         directory.mkdir(parents=True)
         return await self._setting.run_probe(self._case, agent, index=index, directory=directory)
+
+
+def one_line(text: str) -> str:
+    """What a check says, which may be of several lines, as one: there is a line per case."""
+    return short(text, _LONGEST)
 
 
 def _lines(ended: StepResult) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ import anyio.to_thread
 from agentix.api import Case, HostError
 from agentix.cli.api import plural
 from agentix.plugins.experiments.gate.cache import VerdictCache
-from agentix.plugins.experiments.gate.checking import CaseCheck, CheckedCase
+from agentix.plugins.experiments.gate.checking import CaseCheck, CheckedCase, one_line
 from agentix.plugins.experiments.gate.setting import GateSetting
+from agentix.plugins.experiments.steps import StepResult
 
 _SHOWN = 5
 
@@ -86,8 +87,8 @@ async def run_gate(cases: Sequence[Case], setting: GateSetting) -> GateResult:
 
 def _result(checked: Sequence[CheckedCase], *, unchecked: int) -> GateResult:
     ended = [(c, c.stopped_by) for c in checked if c.stopped_by is not None]
-    rejected = {c.case.label: f"{by.step}: {by.message}" for c, by in ended if by.verdict == "rejected"}
-    unknown = {c.case.label: f"{by.step}: {by.message}" for c, by in ended if by.verdict != "rejected"}
+    rejected = {c.case.label: _why(by) for c, by in ended if by.verdict == "rejected"}
+    unknown = {c.case.label: _why(by) for c, by in ended if by.verdict != "rejected"}
     fatal = [c.case.label for c, by in ended if by.reaction == "fail"]
     passed = [c for c in checked if c.stopped_by is None]
     stopped = None
@@ -107,6 +108,10 @@ def _result(checked: Sequence[CheckedCase], *, unchecked: int) -> GateResult:
         warnings=tuple(warning for c in checked for warning in c.warnings),
         found={c.case.label: c.original.sha256 for c in checked if c.repaired},
     )
+
+
+def _why(ended: StepResult) -> str:
+    return one_line(f"{ended.step}: {ended.message}")
 
 
 def could_not_check(unknown: Mapping[str, str]) -> str:

@@ -72,7 +72,11 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
     cases: dict[str, Counter[str]] = {}
     if experiment is not None:
         of = sum(row.trials for row in experiment.matrix)
-        cases = {label: Counter(of=of) for label in names if wanted(label) and label not in experiment.rejected}
+        cases = {
+            case.label: Counter(of=of if case.planned is None else case.planned)
+            for case in experiment.cases
+            if wanted(case.label) and case.label not in experiment.rejected
+        }
     failures: list[Record] = []
     notes: list[tuple[str, str, str]] = []
     more = unredacted = 0
@@ -171,7 +175,7 @@ def print_status(
     output.line()
     rows = [[label, *(str(count[key]) for key in _COUNTS)] for label, count in status.cases.items()]
     if rows:
-        for line in table(["case", *_COUNTS], rows, right=frozenset({1, 2, 3, 4})):
+        for line in table(["case", *_COUNTS], rows, right=frozenset({1, 2, 3, 4}), width=output.width, shorten=0):
             output.line(line)
         output.line()
     _print_in_flight(status, output, case=case)
