@@ -146,7 +146,7 @@ async def test_a_rejection_of_several_lines_is_one_line_of_its_case(gate):
     text = "printf 'no licence\\n  in it:\\nask the author\\n' >&2; exit 1"
     gate.commands["look"] = script("look", text)
     result = await gate.run(await gate.case("bad"), steps=[{"uses": "look"}])
-    said = "look: exit status 1: no licence; in it: ask the author"
+    said = "look: no licence; in it: ask the author"
     assert result.rejected == {"cases/bad": said}
     assert gate.said == [f"case cases/bad: {said} -> FAIL"]
     assert result.stopped is not None and "\n" not in result.stopped
