@@ -51,3 +51,51 @@ def test_another_name_under_the_same_id_is_refused(lab) -> None:
     with pytest.raises(RunChanged, match="name: lab -> other"):
         lab.run(file)
     assert lab.run(file, force=True) == exit_codes.OK
+
+
+def counts(lab, done) -> tuple[str, str, int, str]:
+    """What is said of how much there is: the last result, the summary, the manifest and the status."""
+    results = [line.split()[1] for line in done.stdout.splitlines() if "] " in line and line.split()[1].startswith("[")]
+    (summary,) = (line for line in done.stdout.splitlines() if " resolved, " in line)
+    status = lab.cli("status", "r").stdout.splitlines()
+    return results[-1] if results else "", summary.partition(":")[0], lab.manifest()["planned"], status[1]
+
+
+def start(lab, text: str, *more: str):
+    return lab.cli("run", str(lab.file(text)), "--id", "r", "--executor", lab.executor, *more)
+
+
+def test_a_smaller_matrix_counts_what_is_kept_and_what_is_left(lab) -> None:
+    plenty = [{"code": "HOST_ERROR"}]
+    lab.script(a_someone_3=plenty, a_someone_4=plenty, a_someone_5=plenty)
+    first = start(lab, "matrix: {agents: [someone], trials: 5}\n", "--stop-after", "2")
+    assert first.returncode == exit_codes.FAILED
+    assert counts(lab, first) == ("[4/10]", "10 trials", 10, "4/10 trials done")
+    again = start(lab, "matrix: {agents: [someone], trials: 3}\n")
+    assert "matrix: 6 trials across 2 cases" in again.stdout
+    assert "note: 1 trial with a result that is no longer in the file is kept and counts\n" in again.stdout
+    assert "note: 3 planned trials without a result are no longer in the file and do not count\n" in again.stdout
+    assert counts(lab, again) == ("[7/7]", "7 trials", 7, "7/7 trials done")
+    assert "0 unrun" in again.stdout and "coverage 5/7" in again.stdout
+    rows = [line.split() for line in lab.cli("status", "r").stdout.splitlines() if line.startswith("cases/")]
+    assert rows == [["cases/a", "4", "4", "0", "2"], ["cases/b", "3", "3", "0", "0"]]
+    larger = start(lab, "matrix: {agents: [someone], trials: 5}\n", "--retry", "infra")
+    assert counts(lab, larger)[1:] == ("10 trials", 10, "10/10 trials done")
+
+
+def test_a_case_that_is_no_longer_in_the_file_is_kept_and_counted_once(lab) -> None:
+    assert start(lab, "matrix: {agents: [someone], trials: 2}\n").returncode == exit_codes.OK
+    text = "cases: [{path: cases/a}]\nmatrix: {agents: [someone], trials: 3}\n"
+    again = start(lab, text)
+    assert "note: 2 trials with a result that are no longer in the file are kept and count\n" in again.stdout
+    assert counts(lab, again) == ("[5/5]", "5 trials", 5, "5/5 trials done")
+    assert sorted(case["name"] for case in lab.manifest()["cases"]) == ["a", "b"]
+
+
+def test_a_part_of_the_cases_that_is_asked_for_makes_a_run_no_smaller(lab) -> None:
+    assert start(lab, "matrix: {agents: [someone]}\n").returncode == exit_codes.OK
+    part = start(lab, "matrix: {agents: [someone], trials: 2}\n", "--case", "a")
+    assert "no longer" not in part.stdout
+    assert counts(lab, part)[1:] == ("4 trials", 4, "3/4 trials done")
+    rest = start(lab, "matrix: {agents: [someone], trials: 2}\n")
+    assert counts(lab, rest) == ("[4/4]", "4 trials", 4, "4/4 trials done")

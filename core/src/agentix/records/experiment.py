@@ -33,6 +33,8 @@ class CaseUse(BaseModel):
     """What its place was resolved to."""
     image_digests: tuple[str, ...] = ()
     """Of the images that its trials ran in."""
+    planned: int | None = None
+    """How many trials of it belong to the run; `None` for those of every row."""
 
 
 class AgentRow(BaseModel):
@@ -46,6 +48,8 @@ class AgentRow(BaseModel):
     use: PluginUse
     trials: int
     """Of every case."""
+    planned: int | None = None
+    """How many trials of it belong to the run; `None` for those of every case that was not left out."""
 
     @property
     def key(self) -> str:

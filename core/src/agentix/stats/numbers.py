@@ -188,7 +188,10 @@ class RunNumbers:
         records = run if records is None else records
         if isinstance(manifest, ExperimentManifest):
             cases = sum(case.label not in manifest.rejected for case in manifest.cases)
-            planned = {(row.agent, row.llm_spec): row.trials * cases for row in manifest.matrix}
+            planned = {
+                (row.agent, row.llm_spec): row.trials * cases if row.planned is None else row.planned
+                for row in manifest.matrix
+            }
             return cls.of(records, planned=planned, planned_total=manifest.planned)
         numbers = cls.of(records, planned_total=None if manifest is None else manifest.planned)
         if manifest is not None and len(numbers.rows) == 1:

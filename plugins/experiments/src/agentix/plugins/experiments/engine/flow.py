@@ -11,6 +11,7 @@ from agentix.plugins.experiments.cases import resolve
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.checking import check_cases
 from agentix.plugins.experiments.engine.closing import Closing
+from agentix.plugins.experiments.engine.counting import Belonging, belonging
 from agentix.plugins.experiments.engine.live import LiveRun
 from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.request import RunRequest
@@ -36,6 +37,9 @@ class Flow:
         self._live = live
         self._width = width
         self._logs = False
+        self._in_file: Plan | None = None
+        """What the file has, where not all of it was asked for."""
+        self._belongs: Belonging | None = None
         self._checked: ExperimentManifest | None = None
         """What the run is, once its gate has started: from there on there is something to report."""
 
@@ -96,7 +100,9 @@ class Flow:
         left = what_is_left(live, plan, retry=request.retry)
         for change in changed_steps(live, manifest, left):
             live.say(f"note: {change}")
-        fill_board(live, whole, left)
+        self._belongs = belonging(live, whole, in_file=self._in_file or whole, asked=cases)
+        live.notes(self._belongs.lines)
+        fill_board(live, self._belongs, left)
         if not left.anything and why is None:
             live.display.note(f"{live.root}: finished already, {len(left.resume.kept)} kept")
             return None
@@ -118,7 +124,10 @@ class Flow:
     async def _cases(self, runner: CommandRunner) -> tuple[Case, ...]:
         snapshots = self._live.root.absolute() / "cases"
         cases = await resolve(self._live.parts.submission, runner=runner, snapshots=snapshots, say=self._live.note)
-        return select_cases(cases, patterns=self._request.cases, limit=self._request.limit)
+        chosen = select_cases(cases, patterns=self._request.cases, limit=self._request.limit)
+        if len(chosen) < len(cases) and self._live.writer.earlier is not None:
+            self._in_file = make_plan(self._live.parts.submission, cases)
+        return chosen
 
     def _plan(self, cases: Sequence[Case]) -> Plan:
         plan = make_plan(self._live.parts.submission, cases)
@@ -168,6 +177,8 @@ class Flow:
         try:
             (live.root / "experiment.yaml").write_bytes(live.parts.submission.text)
             writer.begin(manifest, resume, n_concurrent=self._width, mixed=mixed)
+            if writer.earlier is not None and self._belongs is not None:
+                writer.update(self._belongs.applied(writer.manifest))
             live.outcome.began = True
             live.publication.forget(trial.trial_id for trial in resume.run)
         except OSError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agentix.api import FailureCode, Record, Trial, load_run
 from agentix.cli.api import ExperimentManifest, ResumePlan, StepFailure, plural
 from agentix.plugins.experiments.engine.closing_steps import closing_steps, left_to_do
+from agentix.plugins.experiments.engine.counting import Belonging
 from agentix.plugins.experiments.engine.live import LiveRun
 from agentix.plugins.experiments.plan import Plan, PlannedTrial
 from agentix.plugins.experiments.progress import CaseCount
@@ -128,7 +129,7 @@ def unshipped(steps: Sequence[ResolvedStep], failed: Mapping[str, Sequence[StepF
             yield name
 
 
-def fill_board(live: LiveRun, plan: Plan, left: Left) -> None:
+def fill_board(live: LiveRun, belongs: Belonging, left: Left) -> None:
     """Have it count what there will be, and of what there is only what stays."""
     board, writer = live.board, live.writer
     again = {*left.resume.retried, *(writer.ended_trials.keys() & board.recorded)}
@@ -137,10 +138,6 @@ def fill_board(live: LiveRun, plan: Plan, left: Left) -> None:
         for record in load_run(live.root):
             if record.trial_id not in again:
                 board.count(record)
-    # What an earlier, larger plan has measured is part of the run too.
-    wanted = {trial.trial_id for trial in plan.trials}
-    board.planned = len(plan.trials) + sum(name not in wanted for name in writer.state.done)
-    for trial in plan.trials:
-        board.cases.setdefault(trial.case.label, CaseCount()).of += 1
-    for case in board.cases.values():
-        case.of = max(case.of, case.done)
+    board.planned = belongs.total
+    for label, count in belongs.cases.items():
+        board.cases.setdefault(label, CaseCount()).of = count
