@@ -83,7 +83,7 @@ def test_what_somebody_else_has_in_the_directory_stays(lab) -> None:
     mine.mkdir(parents=True)
     (lab.path() / "notes.txt").write_text("mine")
     with pytest.raises(AgentixError):
-        lab.run(lab.file(MATRIX + 'cases: [{path: "nowhere/*"}]\n'))
+        lab.run(lab.file(FETCHING.format(script="exit 3")))
     assert left(lab) == ["runs/r", "runs/r/.lock", "runs/r/cases", "runs/r/cases/mine", "runs/r/notes.txt"]
     assert lab.run(lab.file(MATRIX)) == 0
     assert mine.is_dir()
@@ -92,7 +92,7 @@ def test_what_somebody_else_has_in_the_directory_stays(lab) -> None:
 def test_a_directory_that_was_made_for_a_run_stays_where_nothing_came_of_it(lab) -> None:
     lab.path().mkdir(parents=True)
     with pytest.raises(AgentixError):
-        lab.run(lab.file(MATRIX + 'cases: [{path: "nowhere/*"}]\n'))
+        lab.run(lab.file(FETCHING.format(script="exit 3")))
     assert left(lab) == ["runs/r"]
 
 
