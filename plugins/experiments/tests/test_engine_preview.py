@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from agentix.cli.api import exit_codes
+
 PUBLISHES = """
     ---
     kind: Commands
@@ -41,3 +45,52 @@ def test_the_manifest_has_the_redaction_that_is_added(lab):
         ("per_trial", "redact"),
         ("per_trial", "archive"),
     ]
+
+
+GATED = """
+    kind: Commands
+    look: {script: 'test "$CASE_NAME" != a || { echo too easy; exit 1; }'}
+    mend: {script: 'touch "$CASE_DIR/mended"'}
+    ---
+    matrix: {agents: [someone]}
+    pipeline: {per_case: [{uses: look MORE}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "then", "a", "b"),
+    [
+        (
+            "",
+            exit_codes.FAILED,
+            "the run stops before any trial",
+            "not run: its case is known to be rejected by look",
+            "not run: case cases/a is known to be rejected, which stops the run",
+        ),
+        (
+            ", on_failure: skip",
+            exit_codes.OK,
+            "left out",
+            "not run: its case is known to be rejected by look",
+            "",
+        ),
+        (", fix: mend", exit_codes.FAILED, "repaired with mend and checked again", "", ""),
+    ],
+)
+def test_a_dry_run_knows_what_the_gate_knows(lab, capsys, more: str, code: int, then: str, a: str, b: str) -> None:
+    file = lab.file(GATED.replace("MORE", more))
+    assert lab.run(file, dry_run=True) == exit_codes.OK
+    said = capsys.readouterr().out
+    assert "gate: 2 cases checked first (look), 0 known; what it rejects does not run\n" in said
+    assert "2 trials to run (dry run" in said
+    assert lab.run(file) == code
+    before = len(lab.ran)
+    capsys.readouterr()
+    assert lab.run(file, "other", dry_run=True) == exit_codes.OK
+    said = capsys.readouterr().out
+    assert "case cases/a: look: " in said and f"too easy (known): {then}\n" in said
+    trials = [line.strip() for line in said.splitlines() if line.startswith("  ")]
+    assert trials == [f"{name}{f': {why}' if why else ''}" for name, why in (("a-someone-1", a), ("b-someone-1", b))]
+    assert f"{sum(not why for why in (a, b))} trial" in said and len(lab.ran) == before
+    assert lab.run(file, "other", dry_run=True, regate=True) == exit_codes.OK
+    assert "2 trials to run" in capsys.readouterr().out

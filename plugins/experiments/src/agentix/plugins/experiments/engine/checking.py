@@ -80,7 +80,7 @@ def _setting(live: LiveRun, executor: Executor, runner: CommandRunner, *, regate
         experiment=experiment.name,
         snapshots=run_dir / "cases",
         cache=run_dir.parent / CACHE,
-        setup=_setup(parts),
+        setup=gate_setup(parts),
         run_probe=probe,
         runner=runner,
         regate=regate,
@@ -90,7 +90,7 @@ def _setting(live: LiveRun, executor: Executor, runner: CommandRunner, *, regate
     )
 
 
-def _setup(parts: Parts) -> dict[str, Any]:
+def gate_setup(parts: Parts) -> dict[str, Any]:
     """What decides a probe's reward besides the case: the executor, its sandboxes and its limits."""
     provider = parts.provider_use
     return {

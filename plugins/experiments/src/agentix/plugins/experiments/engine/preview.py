@@ -9,10 +9,13 @@ from agentix.api import FailureCode, without_logins
 from agentix.cli.api import ExperimentManifest, Output, RunState, exit_codes, plural
 from agentix.plugins.experiments.cases import resolve
 from agentix.plugins.experiments.commands import CommandRunner
+from agentix.plugins.experiments.engine.checking import CACHE
+from agentix.plugins.experiments.engine.foreknown import GateAhead, look_ahead
 from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.engine.resuming import unshipped
+from agentix.plugins.experiments.gate import VerdictCache
 from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
 from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.steps import ResolvedStep
@@ -28,17 +31,29 @@ async def preview(request: RunRequest, parts: Parts, path: Path) -> int:
             cases = await resolve(parts.submission, runner=runner, snapshots=Path(scratch), say=output.line)
         chosen = select_cases(cases, patterns=request.cases, limit=request.limit)
         plan = make_plan(parts.submission, chosen)
+        ahead = None
+        if parts.pipeline.per_case:
+            cache = VerdictCache(path.parent / CACHE)
+            ahead = look_ahead(parts, chosen, {} if request.regate else cache.read())
+            if cache.notice is not None:
+                output.line(f"note: {cache.notice}")
         manifest = make_manifest(parts, chosen, plan, run_id=path.name)
         for case in cases:
             if case not in chosen:
                 output.line(f"case {case.label}: left out by --case or --limit")
     output.line(plan.line)
-    _show(request, parts, plan, manifest, path, output)
+    _show(request, parts, plan, manifest, path, output, ahead)
     return exit_codes.OK
 
 
 def _show(
-    request: RunRequest, parts: Parts, plan: Plan, manifest: ExperimentManifest, path: Path, output: Output
+    request: RunRequest,
+    parts: Parts,
+    plan: Plan,
+    manifest: ExperimentManifest,
+    path: Path,
+    output: Output,
+    ahead: GateAhead | None,
 ) -> None:
     board = Board(path.name, parts.submission.experiment.name)
     state = RunState.read(path, seen=board.count) if path.exists() else None
@@ -48,10 +63,8 @@ def _show(
     if isinstance(earlier, ExperimentManifest):
         for change in earlier.changes(manifest):
             output.line(f"changed: {change}" + ("" if request.force else " (refused without --force)"))
-    if parts.pipeline.per_case:
-        checks = ", ".join(step.label for step in parts.pipeline.per_case)
-        cases = plural(len(manifest.cases), "case")
-        output.line(f"gate: {cases} checked first ({checks}); what it rejects does not run")
+    for line in () if ahead is None else ahead.lines:
+        output.line(line)
     for when, steps in (("after each trial", parts.pipeline.per_trial), ("at the end", parts.pipeline.per_experiment)):
         if steps:
             output.line(f"{when}: {', '.join(map(_step, steps))}")
@@ -65,11 +78,15 @@ def _show(
     lines = []
     for trial in plan.trials:
         why = _why_not(trial.trial_id, done, ended, request.retry)
+        if why is None and ahead is not None:
+            why = ahead.why_not(trial.case)
         to_run += why is None
         lines.append(f"  {trial.trial_id}" if why is None else f"  {trial.trial_id}: {why}")
     output.line(f"{path}: {plural(to_run, 'trial')} to run (dry run: nothing was run)")
     for line in lines:
         output.line(line)
+    if gone := done.keys() - {trial.trial_id for trial in plan.trials}:
+        output.line(f"  {plural(len(gone), 'trial')} besides these: not run, with a result that is kept")
 
 
 def _step(step: ResolvedStep) -> str:

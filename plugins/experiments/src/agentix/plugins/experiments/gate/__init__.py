@@ -2,7 +2,7 @@
 
 from agentix.plugins.experiments.gate.cache import FILE, CachedVerdict, VerdictCache
 from agentix.plugins.experiments.gate.running import GateResult, could_not_check, run_gate
-from agentix.plugins.experiments.gate.setting import GATE_DIR, GateSetting, RunProbe
+from agentix.plugins.experiments.gate.setting import GATE_DIR, GateSetting, RunProbe, verdict_key
 
 __all__ = [
     "FILE",
@@ -14,4 +14,5 @@ __all__ = [
     "VerdictCache",
     "could_not_check",
     "run_gate",
+    "verdict_key",
 ]

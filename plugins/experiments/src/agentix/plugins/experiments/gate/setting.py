@@ -54,20 +54,7 @@ class GateSetting:
 
     def key(self, case: Case, step: ResolvedStep) -> str | None:
         """What a verdict is kept under; `None` where the case's content is not known."""
-        if case.sha256 is None:
-            return None
-        # Where the snapshot is plays no part in what it is.
-        options = {name: value for name, value in case.options.items() if name != "path"}
-        return digest(
-            {
-                "case": case.sha256,
-                "dataset": [case.dataset, options, file_hashes(options), _versions("dataset", case.dataset)],
-                "instance": None if case.directory is not None else case.instance,
-                "setup": self.setup,
-                "files": file_hashes(self.setup),
-                "step": step.fingerprint(),
-            }
-        )
+        return verdict_key(case, step, self.setup)
 
     def case_directory(self, case: Case) -> Path:
         """Where the evidence about a case is; other bytes are another place."""
@@ -87,6 +74,30 @@ class GateSetting:
             experiment=self.experiment,
             case=case,
         )
+
+
+def verdict_key(case: Case, step: ResolvedStep, setup: Mapping[str, Any]) -> str | None:
+    """What a verdict is kept under; `None` where the case's content is not known.
+
+    Args:
+        case: The case, wherever it is.
+        step: The check.
+        setup: What decides a probe's reward besides the two.
+    """
+    if case.sha256 is None:
+        return None
+    # Where the snapshot is plays no part in what it is.
+    options = {name: value for name, value in case.options.items() if name != "path"}
+    return digest(
+        {
+            "case": case.sha256,
+            "dataset": [case.dataset, options, file_hashes(options), _versions("dataset", case.dataset)],
+            "instance": None if case.directory is not None else case.instance,
+            "setup": setup,
+            "files": file_hashes(setup),
+            "step": step.fingerprint(),
+        }
+    )
 
 
 def _versions(kind: Literal["dataset"], name: str) -> list[str]:
