@@ -182,7 +182,7 @@ def test_an_unknown_variable_among_the_words_of_a_command_is_found_before_it_run
     (problem,) = caught.value.problems
     # Another step may use it and have that variable.
     assert problem.path == "pipeline.per_experiment.send.uses"
-    assert problem.message.startswith("the command send: there is no variable {{.TrialID}}; There are {{.")
+    assert problem.message.startswith("the command send: there is no variable {{.TrialID}}. There are {{.")
 
 
 def test_steps_of_one_name_have_directories_of_their_own():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from agentix.cli.board import Board
+from agentix.errors.one_line import on_one_line
 from agentix.records import Record
 from agentix.stats import Spread, Summary
 
@@ -59,11 +60,8 @@ def reason(record: Record, *, longest: int = _REASON) -> str:
 
 
 def short(text: str, longest: int) -> str:
-    """A text on one line of at most so many characters: `;` between its lines, `…` where the end is left out."""
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    joined = ""
-    for line in filter(None, lines):
-        joined += ("" if not joined else " " if joined.endswith((".", ":", ";", ",")) else "; ") + line
+    """A text on one line of at most so many characters; `…` where the end is left out."""
+    joined = on_one_line(text)
     return joined if len(joined) <= longest else joined[: longest - 1] + "…"
 
 

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import anyio
 
 from agentix.errors import AgentFailed, EnvFailed, HostError, SandboxGone, TrialError, VerifierError, WireError
+from agentix.errors.one_line import on_one_line
 from agentix.models import Boundary, Failure, FailureCode
 
 _UNCODED: dict[str, type[TrialError]] = {
@@ -73,7 +74,7 @@ class boundary:  # noqa: N801 - used as a statement: `with boundary("agent"):`
 
 def described(exc: BaseException) -> str:
     """An exception in one line, with its type."""
-    text = " ".join(str(exc).split())
+    text = on_one_line(str(exc))
     return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
 
 

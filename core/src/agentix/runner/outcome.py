@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentix.errors import TrialError
+from agentix.errors.one_line import on_one_line
 from agentix.models import Failure, Rollout
 from agentix.runner.boundary import failure_of
 from agentix.runner.flow import AttemptFlow
@@ -90,5 +91,5 @@ def one_line(failure: Failure) -> str:
     """A failure in one line for people."""
     detail = "" if failure.detail is None else f" ({failure.detail})"
     whose = "" if failure.plugin is None else f" in {failure.plugin}"
-    text = " ".join(f"{failure.code}{detail}{whose}: {failure.message}".split())
+    text = on_one_line(f"{failure.code}{detail}{whose}: {failure.message}")
     return text if len(text) <= _ERROR_CHARS else text[: _ERROR_CHARS - 1] + "…"

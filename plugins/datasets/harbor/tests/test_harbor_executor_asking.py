@@ -167,7 +167,7 @@ async def test_a_missing_key_is_found_missing_first(harbor: Any) -> None:
         raise EnvFailed("the variable K is not set", detail="missing_key", hint="Set it.")
 
     rollout = await harbor.run(result({"reward": 1}), llm=LLM(name="a", model="m"), key=key)
-    assert failed(rollout) == ("ENV_FAILED", "the variable K is not set; Set it.")
+    assert failed(rollout) == ("ENV_FAILED", "the variable K is not set\n  Set it.")
     assert not harbor.seen().exists()
 
 

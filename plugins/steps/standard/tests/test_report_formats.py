@@ -195,6 +195,13 @@ async def test_appending_to_another_table_is_refused_and_changes_nothing(run_dir
     assert (tmp_path / "other.csv").read_text() == "a,b\n1,2\n"
 
 
+async def test_where_nothing_was_measured_no_coverage_is_called_low(write_run, context):
+    matrix = (AgentRow(agent="claude", use=PluginUse(ref="claude"), trials=1),)
+    write_run([], matrix=matrix, planned=2)
+    text = await written(context, incomplete="case cases/a did not pass the gate")
+    assert "Nothing was measured." in text and "LOW COVERAGE" not in text
+
+
 @pytest.mark.parametrize("dest", ["../esc.md", "a/../../esc.md", "..", "../other-run/report.md"])
 async def test_only_an_absolute_path_leads_out_of_the_run(run_dir, context, dest):
     with pytest.raises(ValidationError, match="leads out of the run's directory; give an absolute path"):

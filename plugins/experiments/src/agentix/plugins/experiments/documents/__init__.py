@@ -17,7 +17,7 @@ from agentix.plugins.experiments.documents.models import (
     Submission,
 )
 from agentix.plugins.experiments.documents.nodes import Place
-from agentix.plugins.experiments.documents.problems import ExperimentError, Problem, nearest
+from agentix.plugins.experiments.documents.problems import ExperimentError, Problem, nearest, with_hint
 
 __all__ = [
     "AgentSpec",
@@ -40,4 +40,5 @@ __all__ = [
     "nearest",
     "problem",
     "read",
+    "with_hint",
 ]

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentix.api import UsageError
+from agentix.cli.api import short
+
+_LONGEST = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,11 @@ class ExperimentError(UsageError):
         count = len(ordered)
         files = list(dict.fromkeys(str(problem.file) for problem in ordered))
         super().__init__(f"{count} problem{'s' if count != 1 else ''} in {', '.join(files)}:\n{listed}")
+
+
+def with_hint(text: str, hint: str | None) -> str:
+    """What is wrong and what to do, on one line."""
+    return short(f"{text}\n{hint or ''}", _LONGEST)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

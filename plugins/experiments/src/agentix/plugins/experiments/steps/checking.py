@@ -9,7 +9,15 @@ from pathlib import Path
 from agentix.api import AgentixError, list_plugins, load
 from agentix.plugins.experiments.cases import foresee
 from agentix.plugins.experiments.commands import Command, check_commands, commands_of
-from agentix.plugins.experiments.documents import ExperimentError, Problem, Submission, nearest, problem, read
+from agentix.plugins.experiments.documents import (
+    ExperimentError,
+    Problem,
+    Submission,
+    nearest,
+    problem,
+    read,
+    with_hint,
+)
 from agentix.plugins.experiments.plan import AgentKind, agent_kinds, id_problems
 from agentix.plugins.experiments.steps.choosing import choose_executor
 from agentix.plugins.experiments.steps.own_checks import own_problems
@@ -130,7 +138,7 @@ def plugin_problem(submission: Submission, error: AgentixError, *, where: str, p
         if wrong.startswith(f"{where}."):
             path = f"{options}.{wrong.removeprefix(f'{where}.')}"
     text = text.removeprefix(f"{where}: ")
-    return problem(submission, path, f"{text}; {error.hint}" if error.hint else text)
+    return problem(submission, path, with_hint(text, error.hint))
 
 
 def _problems(checked: Checked) -> Iterator[Problem]:
@@ -162,7 +170,7 @@ def _agents(checked: Checked) -> Iterator[Problem]:
         if kind.problem is None:
             continue
         where = f"matrix.agents[{number}]"
-        said = kind.problem.replace("\n  ", "; ")
+        said = with_hint(kind.problem, None)
         option, colon, text = said.removeprefix(f"{where}.").partition(": ")
         if said.startswith(f"{where}.") and colon:
             yield problem(checked.submission, f"{where}.options.{option}", text, near=kind.near)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from agentix.api import AgentixError, Scope, Step, UsageError, type_wanted, typed_errors
-from agentix.plugins.experiments.documents import nearest
+from agentix.plugins.experiments.documents import nearest, with_hint
 from agentix.plugins.experiments.steps.templates import VARIABLES, named, scopes_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def word_problems(command: Command, names: Iterable[str], where: str) -> Iterato
     try:
         command.arguments(dict.fromkeys(names, ""))
     except UsageError as error:
-        yield StepProblem(path=where, message=str(error).replace("\n  ", "; "))
+        yield StepProblem(path=where, message=with_hint(error.message, error.hint))
 
 
 def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: Scope) -> Iterator[StepProblem]:

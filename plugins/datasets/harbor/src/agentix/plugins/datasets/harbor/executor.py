@@ -89,7 +89,7 @@ class HarborStep:
             request = ask(work, task, inputs)
             key = None if work.key is None else await work.key()
         except (EnvFailed, DatasetError) as error:
-            said = f"{error.message}; {error.hint}" if error.hint else error.message
+            said = str(error)
             detail = error.detail if isinstance(error, EnvFailed) else None
             return StepOutcome(rollout=with_failure(blank, FailureCode.ENV_FAILED, said, detail))
         notes: list[str] = []

@@ -131,7 +131,9 @@ def bounds_note(numbers: RunNumbers) -> str | None:
             f"{infra} of the trials failed for a reason that is not the agent's. They are left out of the means; in "
             "brackets, the mean with each of them counted as 0."
         )
-    if total.low_coverage:
+    if not total.denominator:
+        said.append("Nothing was measured.")
+    elif total.low_coverage:
         said.append(
             f"LOW COVERAGE: only {total.denominator} of {total.n + total.unrun} trials count, which says little about "
             "the others."
