@@ -67,6 +67,13 @@ def test_a_plugin_or_a_program_that_is_wrong_is_told_where_it_is_named(
     assert "\n" not in str(problem)
 
 
+@pytest.mark.parametrize("step", ["guard: {max_reward: 1, on_violaton: drop}", "guard: {max_rewrd: 1}"])
+def test_a_misspelled_key_of_the_older_form_is_told_with_what_was_meant(tmp_path: Path, step: str) -> None:
+    (problem,) = _problems(tmp_path, HEAD + f"pipeline:\n  per_trial:\n    rollout: {{}}\n    {step}\n")
+    assert problem.line == 8
+    assert problem.nearest == ("on_violation" if "violaton" in step else "max_reward")
+
+
 def test_a_place_is_told_once(tmp_path: Path) -> None:
     text = HEAD + "pipeline: {per_trial: [{uses: x, fix: y}]}\n---\nkind: Commands\nx: {script: a}\ny: {script: a}\n"
     assert [problem.path for problem in _problems(tmp_path, text)] == ["pipeline.per_trial[0].fix"]
@@ -86,8 +93,10 @@ def test_a_command_that_is_not_run_here_need_not_be_there(tmp_path: Path) -> Non
 
 
 def test_an_executor_that_runs_no_trials_is_the_command_lines_fault(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--executor"):
-        _problems(tmp_path, HEAD, executor="report")
+    # One that needs inputs, one that works elsewhere, and one that could be there.
+    for name in ("guard", "report", "redact", "admission"):
+        with pytest.raises(UsageError, match=f"--executor {name}: this step does not run trials"):
+            _problems(tmp_path, HEAD, executor=name)
 
 
 def test_a_checkout_beside_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

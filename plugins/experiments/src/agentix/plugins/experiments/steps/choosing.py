@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentix.api import Scope, UsageError
+from agentix.api import Executes, Scope, UsageError
 from agentix.plugins.experiments.commands import Command
 from agentix.plugins.experiments.documents import StepSpec
-from agentix.plugins.experiments.steps.inputs import StepRefused
+from agentix.plugins.experiments.steps.finding import find_step
+from agentix.plugins.experiments.steps.inputs import StepRefused, StepUnknown
 from agentix.plugins.experiments.steps.pipeline import ResolvedPipeline
 from agentix.plugins.experiments.steps.resolved import ResolvedStep
 from agentix.plugins.experiments.steps.resolving import resolve_step
@@ -46,11 +47,22 @@ def choose_executor(
     try:
         step = resolve_step(StepSpec(uses=name), Scope.PER_TRIAL, commands, path=where, first=True, notices=notices)
     except StepRefused as error:
+        if not isinstance(error, StepUnknown) and not _executes(name, commands):
+            raise _runs_none(name) from None
         found = error.problems[0]
         hint = f"Did you mean {found.near!r}?" if found.near else None
         raise UsageError(f"--executor {name}: {found.message}", hint=hint) from None
     if not step.executes:
-        raise UsageError(f"--executor {name}: this step does not run trials", hint="Such are rollout and local.")
+        raise _runs_none(name)
     if name in commands and asked in (None, AUTO) and len(notices) == said:
         notices.append(f"executor: the command {name} runs the trials")
     return step, tuple(notices)
+
+
+def _executes(name: str, commands: Mapping[str, Command]) -> bool:
+    step = find_step(name, commands, where=name).step
+    return name in commands or (isinstance(step, Executes) and bool(step.executes))
+
+
+def _runs_none(name: str) -> UsageError:
+    return UsageError(f"--executor {name}: this step does not run trials", hint="Such are rollout and local.")

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from agentix.api import AgentixError, Scope, Step, UsageError, type_wanted, typed_errors
-from agentix.plugins.experiments.documents import nearest, with_hint
+from agentix.plugins.experiments.documents import StepSpec, nearest, with_hint
 from agentix.plugins.experiments.steps.templates import VARIABLES, named, scopes_of
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from agentix.plugins.experiments.commands import Command
+
+
+KEYS = tuple(name for name in StepSpec.model_fields if name not in ("uses", "inputs"))
+"""Keys of a step that stand beside its inputs: in the older form among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +86,7 @@ def input_problems(step: Step, given: Mapping[str, Any], where: str, *, scope: S
         path = f"{where}.with" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc)
         if item["type"] == "extra_forbidden":
             level = known if len(loc) == 1 else _deeper(step.Inputs, loc)
-            near = nearest(str(loc[-1]), level)
+            near = nearest(str(loc[-1]), [*level, *(KEYS if len(loc) == 1 else ())])
             takes = f"; the inputs here are {', '.join(level)}" if level else "; it takes none here"
             yield StepProblem(path=path, message=f"there is no such input{'' if near else takes}", near=near)
         elif item["type"] == "missing":
