@@ -28,7 +28,7 @@ def test_trials_that_run_again_are_not_among_the_kept_ones(lab, capfd) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (FILE.replace("echo one", "echo three"), "note is another one than before"),
+        (FILE.replace("echo one", "echo three"), "note is another one than before (command script)"),
         (FILE.replace("{uses: note}", "{uses: note}, {uses: other}"), "other is new"),
         (FILE.replace(", {uses: note}", ""), "note is no longer in the file"),
     ],
@@ -99,3 +99,22 @@ def test_a_part_of_the_cases_that_is_asked_for_makes_a_run_no_smaller(lab) -> No
     assert counts(lab, part)[1:] == ("4 trials", 4, "3/4 trials done")
     rest = start(lab, "matrix: {agents: [someone], trials: 2}\n")
     assert counts(lab, rest) == ("[4/4]", "4 trials", 4, "4/4 trials done")
+
+
+def test_what_is_another_thing_in_an_executor_is_named(lab) -> None:
+    (lab.root / "helper.sh").write_text("echo 1 > $OUT_DIR/reward.txt\n")
+    adapter = lab.root / "adapter.sh"
+    adapter.write_text("#!/bin/sh\necho 1 > $OUT_DIR/reward.txt\n")
+    adapter.chmod(0o755)
+    scripted = "kind: Commands\nharbor: {script: 'sh ./helper.sh'}\n---\nmatrix: {agents: [someone]}\n"
+    pinned = scripted.replace("script: 'sh ./helper.sh'", "uses: adapter.sh")
+    assert lab.run(lab.file(scripted), "one", executor=None) == exit_codes.OK
+    assert lab.run(lab.file(pinned), "two", executor=None) == exit_codes.OK
+    (lab.root / "helper.sh").write_text("echo 0 > $OUT_DIR/reward.txt\n")
+    adapter.write_text("#!/bin/sh\necho 0 > $OUT_DIR/reward.txt\n")
+    with pytest.raises(RunChanged, match=r"executor fingerprint \(command file helper.sh\): \w+ -> \w+"):
+        lab.run(lab.file(scripted), "one", executor=None)
+    with pytest.raises(RunChanged, match=r"executor fingerprint \(command file .*adapter.sh\): \w+ -> \w+"):
+        lab.run(lab.file(pinned), "two", executor=None)
+    with pytest.raises(RunChanged, match=r"executor fingerprint \(.*command script\): \w+ -> \w+"):
+        lab.run(lab.file(scripted.replace("sh ./", "bash ./")), "one", executor=None)

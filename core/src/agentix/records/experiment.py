@@ -79,6 +79,23 @@ class StepUse(BaseModel):
     kind: str
     """`plugin` or `command`."""
     fingerprint: str
+    parts: dict[str, str] = Field(default_factory=dict)
+    """The beginning of the hash of each thing that decides what it does."""
+
+    def is_not(self, new: StepUse) -> bool:
+        """Whether `new` does something else."""
+        return self.fingerprint != new.fingerprint
+
+    def difference(self, new: StepUse) -> str:
+        """The parts that are other ones in `new`, in brackets after a blank; nothing where they are not known."""
+        parts = self._other_parts(new)
+        return f" ({', '.join(parts)})" if parts else ""
+
+    def _other_parts(self, new: StepUse) -> list[str]:
+        """Which parts are other ones in `new`, as far as that is known."""
+        if not self.parts or not new.parts:
+            return []
+        return sorted(name for name in {*self.parts, *new.parts} if self.parts.get(name) != new.parts.get(name))
 
 
 class StepEnd(BaseModel):
@@ -167,11 +184,10 @@ class ExperimentManifest(RunManifest):
 
     def trial_step_changes(self, new: ExperimentManifest) -> list[str]:
         """What `new` does differently after each trial, step by step; no difference in what is measured."""
-        before, after = (
-            {step.label: step.fingerprint for step in one.steps if step.scope == "per_trial"} for one in (self, new)
-        )
+        before, after = ({step.label: step for step in one.steps if step.scope == "per_trial"} for one in (self, new))
+        both = [(name, before[name], after[name]) for name in after if name in before]
         return [
-            *(f"{name} is another one than before" for name, of in after.items() if before.get(name, of) != of),
+            *(f"{name} is another one than before{old.difference(now)}" for name, old, now in both if old.is_not(now)),
             *(f"{name} is new" for name in after if name not in before),
             *(f"{name} is no longer in the file" for name in before if name not in after),
         ]
@@ -223,7 +239,7 @@ def _step_changes(old: StepUse, new: StepUse) -> Iterator[str]:
     yield from changed("executor", old.uses, new.uses)
     if old.uses == new.uses:
         yield from changed("executor kind", old.kind, new.kind)
-        yield from changed("executor fingerprint", old.fingerprint[:12], new.fingerprint[:12])
+        yield from changed(f"executor fingerprint{old.difference(new)}", old.fingerprint[:12], new.fingerprint[:12])
 
 
 def _provider_changes(old: PluginUse | None, new: PluginUse | None) -> Iterator[str]:

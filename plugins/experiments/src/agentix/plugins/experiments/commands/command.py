@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from agentix.plugins.experiments.commands.template import render
 from agentix.plugins.experiments.documents import CommandSpec, Submission
@@ -79,7 +79,17 @@ class Command:
 
     def fingerprint(self) -> str:
         """Hash of what would run: the form, its words, the variables it sees, and the bytes of the files it names."""
-        facts = {
+        return _hash(self._facts())
+
+    def parts(self) -> dict[str, str]:
+        """The hash of each part of that, to tell which of them is another one."""
+        facts = self._facts()
+        files: dict[str, str | None] = facts.pop("files")
+        found = {name: _hash(value) for name, value in facts.items() if value}
+        return found | {f"file {path}": sha256 or "" for path, sha256 in files.items()}
+
+    def _facts(self) -> dict[str, Any]:
+        return {
             "form": self.form,
             "argv": self.argv,
             "script": self.script,
@@ -87,7 +97,6 @@ class Command:
             "env": self.env,
             "files": {str(path): file_sha256(path) for path in self._files()},
         }
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("ascii")).hexdigest()
 
     def _files(self) -> Iterator[Path]:
         if self.file is not None:
@@ -107,6 +116,10 @@ def commands_of(submission: Submission) -> dict[str, Command]:
         name: Command.of(name, spec, origin=document.files.get(name, submission.path), timeout_s=document.timeout)
         for name, spec in document.commands.items()
     }
+
+
+def _hash(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def file_sha256(path: Path) -> str | None:

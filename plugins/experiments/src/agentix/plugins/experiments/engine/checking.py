@@ -94,7 +94,7 @@ def gate_setup(parts: Parts) -> dict[str, Any]:
     """What decides a probe's reward besides the case: the executor, its sandboxes and its limits."""
     provider = parts.provider_use
     return {
-        "executor": step_use(parts.executor).model_dump(mode="json"),
+        "executor": step_use(parts.executor).model_dump(mode="json", exclude={"parts"}),
         "provider": None if provider is None else provider.model_dump(mode="json"),
         "limits": parts.submission.experiment.limits.model_dump(mode="json"),
     }

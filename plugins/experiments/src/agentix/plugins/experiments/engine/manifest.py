@@ -25,7 +25,7 @@ from agentix.plugins.experiments.engine.models import NEEDS_KEY, llm_of
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.plan import Plan
 from agentix.plugins.experiments.plan.agents import COMMAND_PREFIX
-from agentix.plugins.experiments.steps import ResolvedStep
+from agentix.plugins.experiments.steps import ResolvedStep, fingerprint_parts
 
 
 def make_manifest(
@@ -76,6 +76,7 @@ def step_use(step: ResolvedStep) -> StepUse:
         uses=step.spec.uses,
         kind=step.kind,
         fingerprint=step.fingerprint(),
+        parts=fingerprint_parts(step),
     )
 
 

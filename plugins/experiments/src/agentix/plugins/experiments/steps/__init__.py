@@ -3,7 +3,7 @@
 from agentix.plugins.experiments.steps.checking import Checked, check_file, plugin_problem
 from agentix.plugins.experiments.steps.choosing import choose_executor
 from agentix.plugins.experiments.steps.command_step import CommandLost, TryLater, run_command_step
-from agentix.plugins.experiments.steps.fingerprint import digest, file_hash, file_hashes
+from agentix.plugins.experiments.steps.fingerprint import digest, file_hash, file_hashes, fingerprint_parts
 from agentix.plugins.experiments.steps.foreseeing import foreseen
 from agentix.plugins.experiments.steps.inputs import StepProblem, StepRefused
 from agentix.plugins.experiments.steps.pipeline import ResolvedPipeline, resolve_pipeline
@@ -38,6 +38,7 @@ __all__ = [
     "failed",
     "file_hash",
     "file_hashes",
+    "fingerprint_parts",
     "foreseen",
     "plugin_problem",
     "resolve_pipeline",

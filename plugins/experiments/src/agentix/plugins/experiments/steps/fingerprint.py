@@ -17,9 +17,29 @@ from agentix.plugins.experiments.steps.transport_step import TransportStep
 if TYPE_CHECKING:
     from agentix.plugins.experiments.steps.resolved import ResolvedStep
 
+_SHORT = 12
+
 
 def fingerprint(resolved: ResolvedStep) -> str:
     """Hash of a step; what only its surroundings decide (an environment variable, the network) is not in it."""
+    return digest(_facts(resolved))
+
+
+def fingerprint_parts(resolved: ResolvedStep) -> dict[str, str]:
+    """Hashes of what a fingerprint is made of, cut short: no more than what tells which part is another one."""
+    facts = _facts(resolved)
+    files, inputs = facts.pop("files"), facts.pop("inputs", None) or {}
+    given: dict[str, Any] = {**facts.pop("given"), **inputs}
+    found = {name: digest(value) for name, value in facts.items() if name not in ("uses", "scope")}
+    found |= {f"input {name}": digest(value) for name, value in given.items()}
+    found |= {f"file {name}": value for name, value in files.items()}
+    if resolved.command is not None:
+        del found["command"]
+        found |= {f"command {name}": value for name, value in resolved.command.parts().items()}
+    return {name: value[:_SHORT] for name, value in found.items()}
+
+
+def _facts(resolved: ResolvedStep) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "uses": resolved.spec.uses,
         "scope": resolved.scope,
@@ -35,7 +55,7 @@ def fingerprint(resolved: ResolvedStep) -> str:
         facts["code"] = code_hash(step.transport if isinstance(step, TransportStep) else step)
     if resolved.path is not None:
         facts["path"] = resolved.path
-    return digest(facts)
+    return facts
 
 
 def digest(facts: Any) -> str:
