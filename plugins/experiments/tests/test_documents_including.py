@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentix.plugins.experiments.documents import ExperimentError, Submission, load
+from agentix.plugins.experiments.steps import check_file
 
 HEAD = "kind: Experiment\nname: e\ncases: [{path: a}]\nmatrix: {agents: [nop]}\n---\nkind: Commands\n"
 
@@ -95,6 +96,43 @@ def test_what_is_wrong_with_an_included_file(tmp_path: Path, included: str | Non
     with pytest.raises(ExperimentError) as caught:
         load(path)
     assert any(where in str(problem) and words in str(problem) for problem in caught.value.problems), caught.value
+
+
+def test_what_a_file_that_cannot_be_read_may_hold_is_not_missed(tmp_path: Path) -> None:
+    pipeline = (
+        "pipeline:\n  per_case: [{uses: look, fix: mend}, {uses: admision}]\n"
+        "  per_experiment: [{uses: ship, with: {using: send}}]\n"
+    )
+    head = HEAD.replace("---\n", pipeline + "---\n", 1)
+    assert head != HEAD
+    path = _files(tmp_path, e=head + "include: [gone.yaml]\n")
+    assert [problem.path for problem in check_file(path).problems] == ["include[0]", "pipeline.per_case[1].uses"]
+    path.write_text(head)
+    assert len(check_file(path).problems) == 4
+
+
+def test_a_file_is_named_without_detours(tmp_path: Path) -> None:
+    path = _files(
+        tmp_path,
+        e=HEAD + "include: [lib/b.yaml]\n",
+        lib__b="kind: Commands\ninclude: [../tools/c.yaml]\n",
+        tools__c="kind: Commands\nx: {uses: ../bin/x.sh, surplus: 1}\n",
+    )
+    with pytest.raises(ExperimentError, match=r"x\.surplus") as caught:
+        load(path)
+    assert f"{tmp_path}/tools/c.yaml:2" in str(caught.value)
+    (tmp_path / "tools/c.yaml").write_text("kind: Commands\nsource_git: {uses: ../bin/x.sh}\n")
+    path.write_text(path.read_text().replace("{path: a}", "{source: git, repo: r}"))
+    (problem,) = check_file(path).problems
+    assert problem.message.startswith(f"there is no file {tmp_path}/bin/x.sh; ")
+
+
+def test_a_link_among_the_directories_is_followed_before_it_is_left(tmp_path: Path) -> None:
+    (tmp_path / "far/away").mkdir(parents=True)
+    (tmp_path / "far/c.yaml").write_text("kind: Commands\nx: {script: far}\n")
+    (tmp_path / "lib").symlink_to("far/away")
+    path = _files(tmp_path, e=HEAD + "include: [lib/../c.yaml]\n", c="kind: Commands\nx: {script: near}\n")
+    assert _scripts(load(path)) == {"x": "far"}
 
 
 @pytest.mark.parametrize("written", ["b.yaml", "[3]", "{a: b}", "['']", ""])

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from agentix.plugins.experiments.commands.template import render
-from agentix.plugins.experiments.documents import CommandSpec, Submission
+from agentix.plugins.experiments.documents import CommandSpec, Submission, plain
 
 Form = Literal["run", "script", "uses"]
 SHELL = ("bash", "-c")
@@ -54,7 +54,7 @@ class Command:
             form=form,
             argv=spec.run or (),
             script=spec.script or "",
-            file=None if spec.uses is None else (origin.parent / Path(spec.uses).expanduser()).absolute(),
+            file=None if spec.uses is None else plain((origin.parent / Path(spec.uses).expanduser()).absolute()),
             sha256=spec.sha256,
             env=spec.env,
             timeout_s=timeout_s if spec.timeout is None else spec.timeout,

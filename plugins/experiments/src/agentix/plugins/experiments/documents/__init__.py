@@ -1,5 +1,6 @@
 """The experiment file: what it may say, read strictly, with all that is wrong told at once."""
 
+from agentix.plugins.experiments.documents.files import plain
 from agentix.plugins.experiments.documents.loading import load, problem, read
 from agentix.plugins.experiments.documents.models import (
     AgentSpec,
@@ -38,6 +39,7 @@ __all__ = [
     "Submission",
     "load",
     "nearest",
+    "plain",
     "problem",
     "read",
     "with_hint",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentix.plugins.experiments.documents.files import identity, plain
 from agentix.plugins.experiments.documents.models import Commands, CommandSpec
 from agentix.plugins.experiments.documents.nodes import ListNode, MappingNode, Node, Scalar
 from agentix.plugins.experiments.documents.problems import Problem, nearest
@@ -36,11 +36,14 @@ class CommandSet:
 
     commands: dict[str, FoundCommand] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    unread: bool = False
+    """Whether there may be more commands, in a file that could not be read."""
 
     def add(self, included: CommandSet) -> None:
         """Take over what is not there yet."""
         self.commands = {**included.commands, **self.commands}
         self.settings = {**included.settings, **self.settings}
+        self.unread = self.unread or included.unread
 
     def model(self) -> Commands:
         """All of it as data."""
@@ -66,7 +69,7 @@ class CommandReader:
             file: Which file it stands in.
             open_files: The files that include it, outermost first.
         """
-        here = (*open_files, _identity(file))
+        here = (*open_files, identity(file))
         found = CommandSet()
         settings = document.with_entries([entry for entry in document.entries if entry.key in SETTINGS])
         read, _ = validated(Commands, settings, self._problems, what="Commands")
@@ -120,26 +123,27 @@ class CommandReader:
 
     def _include(self, document: MappingNode, index: int, name: str, file: Path, here: tuple[Path, ...]) -> CommandSet:
         blame = problem_at(document, ("include", index), "")
-        target = file.parent / name
-        if (identity := _identity(target)) in here:
-            circle = " → ".join(path.name for path in [*here[here.index(identity) :], target])
+        target = plain(file.parent / name)
+        if (this := identity(target)) in here:
+            circle = " → ".join(path.name for path in [*here[here.index(this) :], target])
             self._problems.append(problem_at(document, ("include", index), f"these include each other: {circle}"))
             return CommandSet()
         return self._file(target, here, blame)
 
     def _file(self, file: Path, here: tuple[Path, ...], blame: Problem | None) -> CommandSet:
-        identity = _identity(file)
-        if identity in self._read:
-            return self._read[identity]
+        this = identity(file)
+        if this in self._read:
+            return self._read[this]
         if len(self._read) >= MAX_INCLUDED:
             line = blame.line if blame is not None else None
             message = f"more than {MAX_INCLUDED} files are included"
             self._problems.append(Problem(file=file, line=line, path="include", message=message))
             return CommandSet()
-        self._read[identity] = CommandSet()
+        self._read[this] = CommandSet()
         data = read_bytes(file, self._problems, blame=blame)
         if data is None:
-            return self._read[identity]
+            self._read[this].unread = True
+            return self._read[this]
         before = len(self._problems)
         documents = documents_of(file, data, self._problems)
         ours = [document.node for document in documents if document.kind == "Commands"]
@@ -154,10 +158,5 @@ class CommandReader:
             message = "holds no Commands document"
             self._problems.append(Problem(file=file, line=None, path="", message=message))
         elif ours:
-            self._read[identity] = self.read(ours[0], file=file, open_files=here)
-        return self._read[identity]
-
-
-def _identity(file: Path) -> Path:
-    """The same for every way to name a file; unlike `Path.resolve`, also where links lead in a circle."""
-    return Path(os.path.realpath(file))
+            self._read[this] = self.read(ours[0], file=file, open_files=here)
+        return self._read[this]

@@ -56,7 +56,8 @@ def read(path: Path, *, commands: Path | None = None) -> tuple[Submission | None
     if not experiments and not problems:
         problems.append(Problem(file=path, line=None, path="", message="holds no Experiment document"))
     readings = [
-        _experiment(node, problems, llm_specs=set(llm_specs), commands=set(found.commands)) for node in experiments
+        _experiment(node, problems, llm_specs=set(llm_specs), commands=set(found.commands), unread=found.unread)
+        for node in experiments
     ]
     experiment, node = readings[0] if readings else (None, None)
     if text is None or experiment is None:
@@ -73,6 +74,7 @@ def read(path: Path, *, commands: Path | None = None) -> tuple[Submission | None
         experiment=experiment,
         llm_specs={name: spec for name, (spec, _) in llm_specs.items() if spec is not None},
         commands=found.model(),
+        unread=found.unread,
         places=places,
     )
     return submission, tuple(problems)
@@ -123,12 +125,12 @@ def _llm_specs(documents: list[MappingNode], problems: list[Problem]) -> dict[st
 
 
 def _experiment(
-    document: MappingNode, problems: list[Problem], *, llm_specs: set[str], commands: set[str]
+    document: MappingNode, problems: list[Problem], *, llm_specs: set[str], commands: set[str], unread: bool
 ) -> tuple[Experiment | None, Node]:
     defaults = document.get("case_defaults")
     if defaults is not None:
         validated(CaseSpec, defaults.node, problems, what="case_defaults", prefix=("case_defaults",))
     node = experiment_written_out(document, problems)
     found = validated(Experiment, node, problems, what="an Experiment")
-    problems.extend(experiment_problems(node, llm_specs=llm_specs, commands=commands))
+    problems.extend(experiment_problems(node, llm_specs=llm_specs, commands=commands, unread=unread))
     return found

@@ -258,6 +258,8 @@ class Submission(Document):
     commands: Commands = Field(default_factory=Commands)
     notices: tuple[str, ...] = ()
     """What the user should know of how the file was read."""
+    unread: bool = False
+    """Whether there may be more commands, in a file that could not be read."""
     places: SkipValidation[Places] = Field(default_factory=Places, repr=False)
     """Where everything stands."""
 

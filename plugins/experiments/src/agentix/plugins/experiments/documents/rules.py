@@ -10,6 +10,7 @@ from agentix.plugins.experiments.documents.paths import Part
 from agentix.plugins.experiments.documents.problems import Problem, nearest
 from agentix.plugins.experiments.documents.shorthand import SCOPES, SOURCE_KEYS, source_of
 
+_NO_COMMAND = "no command has this name"
 _FORMS = ("run", "script", "uses")
 _NEEDED = {"local": ("path",), "git": ("repo",), "hf": ("repo",), "dataset": ("dataset",)}
 _RETRIED = tuple(code.value for code in FailureCode if code.value not in ("CANCELLED", "REDACT_FAILED", "STEP_FAILED"))
@@ -36,12 +37,19 @@ def llm_problems(document: MappingNode) -> Iterator[Problem]:
 
 
 def experiment_problems(
-    document: MappingNode, *, llm_specs: Collection[str], commands: Collection[str]
+    document: MappingNode, *, llm_specs: Collection[str], commands: Collection[str], unread: bool = False
 ) -> Iterator[Problem]:
-    """What is wrong between the parts of an experiment, short forms written out."""
+    """What is wrong between the parts of an experiment, short forms written out.
+
+    Args:
+        document: The experiment.
+        llm_specs: Names of the models.
+        commands: Names of the commands.
+        unread: Whether there may be more of these.
+    """
     cases = document.child("cases")
     for index, case in _mappings(cases):
-        yield from _case(document, ("cases", index), case, commands)
+        yield from _unless(unread, _case(document, ("cases", index), case, commands))
     matrix = document.child("matrix")
     if isinstance(matrix, MappingNode):
         for at, node in [*_texts(matrix, ("matrix",), "llm_specs"), *_llm_specs(matrix)]:
@@ -53,7 +61,12 @@ def experiment_problems(
     if isinstance(pipeline, MappingNode):
         for scope in SCOPES:
             for index, step in _mappings(pipeline.child(scope)):
-                yield from _step(document, ("pipeline", scope, index), step, commands)
+                yield from _unless(unread, _step(document, ("pipeline", scope, index), step, commands))
+
+
+def _unless(unread: bool, problems: Iterator[Problem]) -> Iterator[Problem]:
+    """All but commands that nobody has, where these may be in a file that could not be read."""
+    return (one for one in problems if not (unread and one.nearest is None and one.message.endswith(_NO_COMMAND)))
 
 
 def problem_at(document: Node, path: tuple[Part, ...], message: str, *, near: str | None = None) -> Problem:
@@ -76,7 +89,7 @@ def _case(document: Node, path: tuple[Part, ...], case: MappingNode, commands: C
             yield problem_at(document, (*path, key), f"a case with source {source} needs this key")
     fetch = case.child("fetch")
     if "fetch" in takes:
-        yield from _known(document, (*path, "fetch"), fetch, commands, "no command has this name")
+        yield from _known(document, (*path, "fetch"), fetch, commands, _NO_COMMAND)
 
 
 def _misplaced(source: str, entry: Entry) -> str:
@@ -93,7 +106,7 @@ def _step(document: Node, path: tuple[Part, ...], step: MappingNode, commands: C
     if "fix" not in fixes:
         for key in fixes:
             yield problem_at(document, (*path, key), "says how a case is fixed, and there is no fix")
-    yield from _known(document, (*path, "fix"), step.child("fix"), commands, "no command has this name")
+    yield from _known(document, (*path, "fix"), step.child("fix"), commands, _NO_COMMAND)
 
 
 def _known(

@@ -144,6 +144,8 @@ def plugin_problem(submission: Submission, error: AgentixError, *, where: str, p
 def _problems(checked: Checked) -> Iterator[Problem]:
     submission = checked.submission
     for step in checked.pipeline.problems:
+        if submission.unread and step.unknown and step.near is None:
+            continue
         yield problem(submission, step.path, step.message, near=step.near)
     for found in check_commands(checked.commands, names=_used(checked)):
         yield problem(submission, f"commands.{found.command}.{found.key}", found.message)
@@ -167,7 +169,7 @@ def _used(checked: Checked) -> set[str]:
 def _agents(checked: Checked) -> Iterator[Problem]:
     # An executor of its own may know agents that are not installed here.
     for number, kind in enumerate(checked.kinds if checked.native else ()):
-        if kind.problem is None:
+        if kind.problem is None or (checked.submission.unread and kind.kind == "unknown" and kind.near is None):
             continue
         where = f"matrix.agents[{number}]"
         said = with_hint(kind.problem, None)

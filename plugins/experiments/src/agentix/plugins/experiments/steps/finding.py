@@ -55,7 +55,9 @@ def find_step(name: str, commands: Mapping[str, Command], *, where: str, notices
         return Found(plugin=f"the command {name}", command=command)
     message = f"{name!r} is neither an installed step nor a configured command"
     known = {info.name for info in list_plugins("step")} | set(transport_steps()) | set(commands)
-    raise StepUnknown([StepProblem(path=where, message=message + _install(name), near=nearest(name, known))])
+    raise StepUnknown(
+        [StepProblem(path=where, message=message + _install(name), near=nearest(name, known), unknown=True)]
+    )
 
 
 def standard(name: str) -> str:

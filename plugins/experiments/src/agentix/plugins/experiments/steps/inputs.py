@@ -31,6 +31,8 @@ class StepProblem:
     message: str
     near: str | None = None
     """The valid name that was probably meant."""
+    unknown: bool = False
+    """Whether it names what nobody knows, which may be a command of a file that could not be read."""
 
 
 class StepRefused(AgentixError):

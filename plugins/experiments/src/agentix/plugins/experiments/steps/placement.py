@@ -48,6 +48,7 @@ def use_problems(
             path=f"{where}.fix",
             message=f"there is no configured command {spec.fix!r}",
             near=nearest(spec.fix, commands),
+            unknown=True,
         )
     for key, is_set in (
         ("fix", spec.fix is not None),

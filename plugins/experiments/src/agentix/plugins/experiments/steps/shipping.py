@@ -164,6 +164,7 @@ def _find(name: str, commands: Mapping[str, Command], *, where: str, notices: li
                 path=where,
                 message=f"{name!r} is neither a configured command nor a step that ships nor a transport",
                 near=nearest(name, known),
+                unknown=True,
             )
         ]
     )
