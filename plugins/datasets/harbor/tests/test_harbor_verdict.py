@@ -12,6 +12,8 @@ import pytest
 
 from agentix.api import FailureCode, SandboxConfig, Unsupported, run_rollouts
 from agentix.plugins.datasets.harbor import HarborConfig, HarborDataset
+from agentix.plugins.datasets.harbor.places import VERIFIER_LOGS
+from agentix.plugins.datasets.harbor.reward_files import RewardPlace
 from agentix.sandbox import HostProcessProvider
 
 MakeTask = Callable[..., Path]
@@ -103,6 +105,26 @@ async def test_an_agent_that_plants_its_reward_gets_what_the_tests_say(
     rollout = await run(task(test=sh(f"sleep 0.2\n{GREETED}")), shell(script))
     assert rollout.failure is None
     assert rollout.reward == 0.0
+
+
+async def test_a_reward_is_read_from_the_very_directory_that_the_tests_wrote_to(
+    task: MakeTask, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[bool] = []
+    may_change = RewardPlace._may_change
+
+    async def replace_at_the_last_moment(self: RewardPlace) -> bool:
+        looked.append(await may_change(self))
+        if len(looked) == 1:
+            await self.sandbox.remove(VERIFIER_LOGS)
+            await self.sandbox.make_dirs(VERIFIER_LOGS)
+        return looked[-1]
+
+    monkeypatch.setattr(RewardPlace, "_may_change", replace_at_the_last_moment)
+    rollout = await run(task(test=sh("echo 1 > /logs/verifier/reward.txt")))
+    assert len(looked) == 2
+    assert rollout.reward == 1.0
+    assert any("/logs/verifier was replaced" in note for note in rollout.notes)
 
 
 async def test_a_test_that_leaves_a_writer_behind_has_no_reward(task: MakeTask, run: Run) -> None:

@@ -18,6 +18,7 @@ from agentix.plugins.datasets.harbor.reward import MAX_REWARD_BYTES, BadReward
 
 _JSON, _TEXT = "reward.json", "reward.txt"
 _MOMENT_S = 0.3
+_REPLACED = f"{VERIFIER_LOGS} was replaced while the tests ran"
 
 
 class Meddled(OSError):
@@ -38,7 +39,7 @@ class RewardPlace:
 
     sandbox: Sandbox
     mark: str
-    """A file that is in this directory and in none that an agent puts in its place."""
+    """Name of a file that is in this directory and in none that an agent puts in its place."""
 
     @classmethod
     async def make(cls, sandbox: Sandbox) -> RewardPlace:
@@ -48,8 +49,8 @@ class RewardPlace:
             OSError: It cannot be done, as where a process goes on writing to it.
         """
         await make_anew(sandbox, VERIFIER_LOGS)
-        place = cls(sandbox, f"{VERIFIER_LOGS}/.made-for-{uuid4().hex}")
-        await sandbox.write_file(place.mark, b"")
+        place = cls(sandbox, f".made-for-{uuid4().hex}")
+        await sandbox.write_file(f"{VERIFIER_LOGS}/{place.mark}", b"")
         return place
 
     async def take(self) -> RewardFiles:
@@ -62,9 +63,6 @@ class RewardPlace:
             BadReward: One of them is a link, a directory or anything but a file, or too large to be a reward.
             Meddled: What was read need not be what the tests wrote.
         """
-        if not await self.sandbox.exists(self.mark):
-            raise Meddled(f"{VERIFIER_LOGS} was replaced while the tests ran")
-        await self.sandbox.remove(self.mark)
         watched = await self._may_change()
         bad: BadReward | None = None
         files = RewardFiles(json=None, text=None)
@@ -73,6 +71,7 @@ class RewardPlace:
         except BadReward as error:
             bad = error
             await self._remove_large()
+        await self.sandbox.remove(f"{VERIFIER_LOGS}/{self.mark}")
         if watched:
             await self._watch(files)
         if bad is not None:
@@ -105,14 +104,21 @@ class RewardPlace:
 
     async def _read(self) -> RewardFiles:
         with tempfile.TemporaryDirectory(prefix="agentix-reward-") as spare:
-            report = await self.sandbox.download(
-                VERIFIER_LOGS, spare, members=[_JSON.encode(), _TEXT.encode()], max_bytes=2 * MAX_REWARD_BYTES
-            )
+            # In one look: what is looked at one after the other can be replaced in between.
+            members = [name.encode() for name in (self.mark, _JSON, _TEXT)]
+            try:
+                report = await self.sandbox.download(
+                    VERIFIER_LOGS, spare, members=members, max_bytes=2 * MAX_REWARD_BYTES
+                )
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise Meddled(_REPLACED) from error
             refused = {refusal.path: refusal.reason for refusal in report.refused}
-            return await anyio.to_thread.run_sync(_taken, Path(spare), refused)
+            return await anyio.to_thread.run_sync(_taken, Path(spare), self.mark, refused)
 
 
-def _taken(directory: Path, refused: dict[bytes, str]) -> RewardFiles:
+def _taken(directory: Path, mark: str, refused: dict[bytes, str]) -> RewardFiles:
+    if not (directory / mark).is_file():
+        raise Meddled(_REPLACED)
     return RewardFiles(json=_file(directory / _JSON, refused), text=_file(directory / _TEXT, refused))
 
 
