@@ -23,10 +23,10 @@ cat >/dev/null
 echo "$*" >>"$HOME/calls"
 case $1 in
 backend) echo '{"Hashes": ["md5"]}'; exit 0 ;;
-copy) echo "2026/01/01 00:00:00 ERROR : rclone says $STATUS" >&2; echo sent >"$HOME/sent"; exit STATUS ;;
+copy) echo "2026/01/01 00:00:00 ERROR : rclone says $STATUS" >&2; echo sent >>"$HOME/sent"; exit STATUS ;;
 esac
 while [ $# -gt 0 ]; do [ "$1" = --combined ] && report=$2; shift; done
-[ "$(cat "$HOME/sent" 2>/dev/null)" = sent ] && ARRIVED && { echo '= one' >"$report"; exit 0; }
+[ -e "$HOME/sent" ] && [ "$(wc -l <"$HOME/sent")" -ge COPIES ] && { echo '= one' >"$report"; exit 0; }
 echo '+ one' >"$report"
 echo '2026/01/01 00:00:00 NOTICE: Failed to check: 1 differences found' >&2
 exit 1
@@ -41,12 +41,12 @@ def one(tmp_path: Path) -> Path:
     return source
 
 
-def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, *, arrived: bool = True) -> Path:
-    """An rclone whose copying ends with a status; the directory where it writes down how it is called."""
+def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, *, copies: int = 1) -> Path:
+    """An rclone whose copying ends with a status and arrives after so many; the directory where it notes its calls."""
     program = tmp_path / "bin" / "rclone"
     program.parent.mkdir()
     text = _SHIM.replace("$STATUS", str(status)).replace("STATUS", str(status))
-    program.write_text(text.replace("ARRIVED", "true" if arrived else "false"))
+    program.write_text(text.replace("COPIES", str(copies)))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -92,10 +92,20 @@ async def test_no_login_of_a_remote_is_on_a_command_line(
 async def test_it_is_not_believed_before_it_is_found_there(
     status: int, one: Path, tmp_path: Path, context: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shim(tmp_path, monkeypatch, status, arrived=False)
+    shim(tmp_path, monkeypatch, status, copies=9)
     with pytest.raises(ShipError, match="of 1 files 1 have not arrived at r:box/nightly/r1") as caught:
         await ship(one, context())
     assert not isinstance(caught.value, ShipRefused)
+
+
+@pytest.mark.anyio
+async def test_what_a_remote_has_lost_is_sent_once_more(
+    one: Path, tmp_path: Path, context: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = shim(tmp_path, monkeypatch, 0, copies=2)
+    receipt = await ship(one, context())
+    assert receipt.details["sent"] == 1
+    assert [line.split()[0] for line in (home / "calls").read_text().splitlines()].count("copy") == 2
 
 
 @pytest.mark.anyio

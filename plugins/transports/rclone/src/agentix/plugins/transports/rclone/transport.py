@@ -31,6 +31,8 @@ from agentix.plugins.transports.rclone.remotes import remote_problems
 from agentix.plugins.transports.rclone.source import measure
 
 _LOOK_S = 300.0
+_COPIES = 2
+"""A remote may lose one of several files that come at once, and rclone does not notice."""
 
 
 class Rclone:
@@ -79,10 +81,11 @@ class Rclone:
             f"{before.missing} new, {before.different} changed, {before.same} already there"
         )
         after = before
-        if before.same < size.files:
-            # Without checksums rclone takes a file of the same size for the same file.
-            await calls.copy(source, target, again=bool(before.different) and not checksums)
-            after = await calls.compare(source, target, size.files, read_back=read_back)
+        for _ in range(_COPIES):
+            if after.same < size.files:
+                # Without checksums rclone takes a file of the same size for the same file.
+                await calls.copy(source, target, again=bool(after.different) and not checksums)
+                after = await calls.compare(source, target, size.files, read_back=read_back)
         if after.same < size.files:
             raise ShipError(f"of {size.files} files {size.files - after.same} have not arrived at {target}: {after}")
         verified = "download" if read_back else "checksum" if checksums else "size"
