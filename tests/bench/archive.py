@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from table import Row, show
 
 from agentix.plugins.steps.standard.archive.packing import Format, pack
-from agentix.plugins.steps.standard.tree import LeftOut, entries
+from agentix.plugins.steps.standard.left_out import LeftOut, files_and_directories
 
 SMALL, LARGE = 10_000, 256 << 20
 ROUNDS = 3
@@ -37,7 +37,9 @@ def make(directory: Path) -> tuple[Path, Path]:
 def ours(top: Path, target: Path, format: Format) -> None:
     """Pack with the step's own code."""
     with target.open("wb", 1 << 20) as out:
-        pack(out, top, entries(top, left_out=LeftOut()), format=format, prefix=b"trial", check=lambda: None)
+        pack(
+            out, top, files_and_directories(top, left_out=LeftOut()), format=format, prefix=b"trial", check=lambda: None
+        )
 
 
 def theirs(top: Path, target: Path, format: Format) -> None:

@@ -11,7 +11,6 @@ from published import MODEL, SHIP, holding, names, write
 
 from agentix.api import load_run
 
-
 LEAVES = ("out/answer.txt", "score.json", "trial.json")
 
 
