@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import stat
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -18,7 +21,6 @@ from agentix.plugins.datasets.harbor.reward import MAX_REWARD_BYTES, BadReward
 
 _JSON, _TEXT = "reward.json", "reward.txt"
 _MOMENT_S = 0.3
-_REPLACED = f"{VERIFIER_LOGS} was replaced while the tests ran"
 
 
 class Meddled(OSError):
@@ -71,9 +73,9 @@ class RewardPlace:
         except BadReward as error:
             bad = error
             await self._remove_large()
-        await self.sandbox.remove(f"{VERIFIER_LOGS}/{self.mark}")
         if watched:
             await self._watch(files)
+        await self.sandbox.remove(f"{VERIFIER_LOGS}/{self.mark}")
         if bad is not None:
             raise bad
         return files
@@ -94,6 +96,9 @@ class RewardPlace:
         for path in paths:
             if await self.sandbox.exists(path):
                 raise Meddled(f"{path} was written after the tests had ended")
+        # What goes on replacing the directory was perhaps about to, when the files were read.
+        async with self._look():
+            pass
         for path, data in paths.items():
             if data is not None:
                 await self.sandbox.write_file(path, data)
@@ -103,27 +108,39 @@ class RewardPlace:
         return self.sandbox.config.compose is not None or bool(await self.sandbox.count_processes())
 
     async def _read(self) -> RewardFiles:
+        async with self._look(_JSON, _TEXT) as (directory, refused):
+            return await anyio.to_thread.run_sync(_taken, directory, refused)
+
+    @asynccontextmanager
+    async def _look(self, *names: str) -> AsyncIterator[tuple[Path, dict[bytes, str]]]:
+        """The directory with these files of it, and why some were left out.
+
+        Raises:
+            Meddled: It is not the directory that was made, but a link, another one, or nothing.
+        """
+        # From the directory above, where a link in its place is seen as one.
+        logs, own = posixpath.split(VERIFIER_LOGS)
+        members = [own, *(f"{own}/{name}" for name in (*names, self.mark))]
         with tempfile.TemporaryDirectory(prefix="agentix-reward-") as spare:
-            # In one look: what is looked at one after the other can be replaced in between.
-            members = [name.encode() for name in (self.mark, _JSON, _TEXT)]
-            try:
-                report = await self.sandbox.download(
-                    VERIFIER_LOGS, spare, members=members, max_bytes=2 * MAX_REWARD_BYTES
-                )
-            except (FileNotFoundError, NotADirectoryError) as error:
-                raise Meddled(_REPLACED) from error
-            refused = {refusal.path: refusal.reason for refusal in report.refused}
-            return await anyio.to_thread.run_sync(_taken, Path(spare), self.mark, refused)
+            report = await self.sandbox.download(
+                logs, spare, members=[name.encode() for name in members], max_bytes=2 * MAX_REWARD_BYTES
+            )
+            directory = Path(spare, own)
+            if not await anyio.to_thread.run_sync(_is_the_one, directory, self.mark):
+                raise Meddled(f"{VERIFIER_LOGS} was replaced while the tests ran")
+            yield directory, {posixpath.basename(refusal.path): refusal.reason for refusal in report.refused}
 
 
-def _taken(directory: Path, mark: str, refused: dict[bytes, str]) -> RewardFiles:
-    if not (directory / mark).is_file():
-        raise Meddled(_REPLACED)
+def _is_the_one(directory: Path, mark: str) -> bool:
+    return not directory.is_symlink() and (directory / mark).is_file()
+
+
+def _taken(directory: Path, refused: dict[bytes, str]) -> RewardFiles:
     return RewardFiles(json=_file(directory / _JSON, refused), text=_file(directory / _TEXT, refused))
 
 
 def _file(path: Path, refused: dict[bytes, str]) -> bytes | None:
-    reason = refused.get(path.name.encode(), refused.get(b""))
+    reason = refused.get(path.name.encode())
     if reason is not None:
         if reason == os.strerror(errno.ENOENT):
             return None
