@@ -68,8 +68,8 @@ class OpenRun:
             try:
                 root.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire(Owner.this_process(utc_now()))
-            except FileNotFoundError:
-                # Another process has just removed it, since nothing came of its own run.
+            except (FileNotFoundError, FileExistsError):
+                # Another process has just removed it, since nothing came of its own run; it was there a moment ago.
                 if not left:
                     raise
                 continue
