@@ -7,7 +7,10 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+from agentix.api import start_time
 
 DRIVER = r"""
 import json, os, re, signal, sys
@@ -137,7 +140,14 @@ def outliving(root: Path) -> list[str]:
 
 def is_there(pid: int, root: Path) -> bool:
     """Whether a process that was told of `root` in its environment still runs; its number may be another's by now."""
-    try:
-        return os.fsencode(root) in Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
+    deadline = time.monotonic() + 20
+    while start_time(pid) is not None and time.monotonic() < deadline:
+        try:
+            told = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+        if told:
+            return os.fsencode(root) in told
+        # One that starts another program, or ends, shows nothing for a moment.
+        time.sleep(0.001)
+    return False
