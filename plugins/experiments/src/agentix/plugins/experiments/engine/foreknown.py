@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from agentix.api import Case, StepOutcome
 from agentix.cli.api import plural
@@ -57,11 +58,20 @@ class GateAhead:
 
     def why_not(self, case: Case) -> str | None:
         """Why the trials of a case do not run; `None` where that is not known."""
-        mine = next((one for one in self.cases if one.case.label == case.label), None)
+        mine = self._by_label.get(case.label)
         if mine is not None and mine.left_out:
             return f"not run: its case is known to be rejected by {(mine.rejected or '').partition(':')[0]}"
-        stopping = [one.case.label for one in self.cases if one.left_out and one.stops]
-        return f"not run: case {stopping[0]} is known to be rejected, which stops the run" if stopping else None
+        if self._stopping is None:
+            return None
+        return f"not run: case {self._stopping.case.label} is known to be rejected, which stops the run"
+
+    @cached_property
+    def _by_label(self) -> Mapping[str, Foreknown]:
+        return {one.case.label: one for one in self.cases}
+
+    @cached_property
+    def _stopping(self) -> Foreknown | None:
+        return next((one for one in self.cases if one.left_out and one.stops), None)
 
 
 def look_ahead(parts: Parts, cases: Sequence[Case], known: Mapping[str, CachedVerdict]) -> GateAhead:
