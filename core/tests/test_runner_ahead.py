@@ -51,7 +51,7 @@ class Opened(FakeAgent):
         self, sandbox: Sandbox, instance: dict[str, Any], *, model: str | None, context: Any
     ) -> AgentResult:
         self.seen.append(sandbox.info.labels["agentix.trial"])
-        with anyio.move_on_after(5):
+        with anyio.move_on_after(60):
             while len(self.provider.live) < self.live:  # noqa: ASYNC110
                 await anyio.sleep(0.001)
         return await super().solve(sandbox, instance, model=model, context=context)
@@ -113,7 +113,7 @@ async def test_one_that_died_is_replaced_with_a_note() -> None:
     class Kills(FakeAgent):
         async def solve(self, sandbox: Sandbox, *args: Any, **more: Any) -> AgentResult:
             if not lost:
-                with anyio.fail_after(5):
+                with anyio.fail_after(60):
                     while not (waiting := set(made) - {sandbox.id}):  # noqa: ASYNC110
                         await anyio.sleep(0.001)
                 lost.extend(waiting)
@@ -325,7 +325,7 @@ async def test_one_that_nobody_used_and_that_cannot_be_deleted_is_told() -> None
     async with stream_rollouts(
         dataset=dataset, agent=agent, provider=provider, n_concurrent=1, prepare_ahead=1
     ) as stream:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while not provider.stuck:  # noqa: ASYNC110
                 await anyio.sleep(0.001)
         stream.stop("enough")

@@ -256,10 +256,11 @@ async def test_what_the_dataset_puts_there_between_steps_is_not_in_the_patch(idl
 async def test_a_tasks_own_timeout_is_subject_to_the_runs_rule(tmp_path: Path) -> None:
     agent = FakeAgent(patch="", work=step, on={"solve": hang()})
     rollout = await one(
-        agent, Stepwise(step_s=0.6), trial_dir=lambda trial: tmp_path, timeouts={"agent": TimeoutRule(multiplier=2)}
+        agent, Stepwise(step_s=0.2), trial_dir=lambda trial: tmp_path, timeouts={"agent": TimeoutRule(multiplier=6)}
     )
     assert (rollout.reward, rollout.ended) == (1.0, "timeout")
-    assert 2.4 <= rollout.phases["agent"] < 5
+    # Two steps of 1.2 s; a rule that was applied twice would make 14.4 s of them.
+    assert 2.4 <= rollout.phases["agent"] < 14
 
 
 async def test_a_flow_that_gives_none_gets_the_default_one() -> None:

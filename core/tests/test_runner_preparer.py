@@ -39,7 +39,7 @@ class Waits(FakeAgent):
     async def solve(
         self, sandbox: Sandbox, instance: dict[str, Any], *, model: str | None, context: Any
     ) -> AgentResult:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while len(self.provider.live) < self.live:  # noqa: ASYNC110
                 await anyio.sleep(0.001)
         return await super().solve(sandbox, instance, model=model, context=context)
@@ -82,7 +82,7 @@ async def test_what_a_trial_did_not_take_is_ended_and_gives_room_for_the_next() 
         failed = queue.rest.pop(0)
         assert provider.made_for[-1] == failed.trial_id
         await preparer.discard(failed)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while provider.made_for[-1] != queue.rest[0].trial_id or not provider.live:  # noqa: ASYNC110
                 await anyio.sleep(0.001)
         assert len(provider.live) == 1

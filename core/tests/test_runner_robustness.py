@@ -132,7 +132,7 @@ async def test_a_used_sandbox_whose_teardown_hangs_ends_at_the_runs_limit() -> N
         (rollout,) = await run_rollouts(
             dataset=FakeDataset(1), agent=FakeAgent(work=touch), provider=provider, limits=Limits(teardown_s=0.1)
         )
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         assert rollout.reward == 1.0
         assert set(rollout.unreleased) == provider.live
     assert not provider.live

@@ -35,7 +35,7 @@ class Counted(FakeDataset):
 
 
 async def nothing_left(provider: FakeProvider) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while provider.live:  # noqa: ASYNC110 - nobody tells when a background task has ended
             await anyio.sleep(0.001)
 

