@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -161,24 +160,6 @@ def test_builds_at_the_same_time_do_not_disturb_each_other(workshop: Any, tmp_pa
     for name in "abc":
         find_bundle(name)
     assert not list((tmp_path / "cache/bundles").glob(".new-*"))
-
-
-def processor_s() -> float:
-    """What this process and its children have used so far: how long they wait says more of what else is running."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-
-
-def test_building_again_after_an_edit_takes_two_seconds_at_most(workshop: Any) -> None:
-    workshop.wheel("lower")
-    project = workshop.project(dependencies=["lower"])
-    build_bundle(project, name="eval")
-    took = []
-    for number in range(3):
-        (project / "src/kit/cli.py").write_text(f"VALUE = {number}\n")
-        began = processor_s()
-        build_bundle(project, name="eval")
-        took.append(processor_s() - began)
-    assert min(took) <= 2
 
 
 def test_a_project_without_a_package_has_its_dependencies_and_tools_only(workshop: Any) -> None:

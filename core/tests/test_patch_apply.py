@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -242,18 +242,28 @@ async def test_any_two_trees(store: BlobStore, before: Any, after: Any) -> None:
         assert state(root(sandbox)) == {name: (0o100 * x, content) for name, (x, content) in after.items()}
 
 
-async def test_an_unchanged_small_tree_costs_little_more_than_its_listings(sandbox: Sandbox, store: BlobStore) -> None:
+async def test_an_unchanged_tree_costs_its_listings_and_no_git(
+    sandbox: Sandbox, store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await capture_base(sandbox, root(sandbox), store=store)
-    ours, bare = [], []
-    # Where the machine is busy, it takes longer until both were had undisturbed.
-    while len(ours) < 20 or (len(ours) < 300 and min(ours) - min(bare) >= 0.005):
-        started = time.perf_counter()
-        await sandbox.tree(root(sandbox))
-        await sandbox.tree(root(sandbox))
-        bare.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        base = await capture_base(sandbox, root(sandbox), store=store)
-        assert (await base.diff(sandbox)).data == b""
-        ours.append(time.perf_counter() - started)
-    extra = min(ours) - min(bare)
-    assert extra < 0.005
+    asked: list[str] = []
+    run_process = anyio.run_process
+    connection = await sandbox.connect()
+    call = connection.call
+
+    async def count_processes(*args: Any, **more: Any) -> Any:
+        asked.append("git")
+        return await run_process(*args, **more)
+
+    def count_calls(method: str, *args: Any, **more: Any) -> Any:
+        asked.append(method)
+        return call(method, *args, **more)
+
+    monkeypatch.setattr(anyio, "run_process", count_processes)
+    monkeypatch.setattr(connection, "call", count_calls)
+    base = await capture_base(sandbox, root(sandbox), store=store)
+    assert (await base.diff(sandbox)).data == b""
+    assert asked == ["tree", "tree"]
+    put(sandbox, "a.py", b"changed\n")
+    assert (await base.diff(sandbox)).data != b""
+    assert asked.count("git") > 0
