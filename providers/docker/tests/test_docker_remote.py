@@ -254,7 +254,7 @@ async def test_a_volume_may_be_asked_for_on_an_engine_of_this_machine(images: An
 
 
 async def test_a_directory_that_the_engine_does_not_see_is_found_out(images: Any, monkeypatch: Any) -> None:
-    from agentix.providers.docker import provider as module
+    from agentix.providers.docker import making as module
 
     bound = module.bound
     monkeypatch.setattr(module, "bound", lambda tree: bound(replace(tree, path=Path("/nosuch") / "runtime")))

@@ -14,6 +14,7 @@ from agentix.api import HostError, SandboxConfig
 from agentix.providers.docker import DockerProvider
 from agentix.providers.docker import provider as module
 from agentix.providers.docker.engine import segment
+from agentix.providers.docker.making import Maker
 from agentix.providers.docker.roots import unmounted
 
 ID = "a1" * 32
@@ -106,13 +107,13 @@ async def test_files_that_were_unmounted_before_the_start_are_noticed_by_what_th
     if (await provider._engine.facts()).storage_driver != "overlay2":
         pytest.skip("the engine's storage driver is not overlay2")
     greetings: list[dict[str, Any]] = []
-    start = DockerProvider._start
+    start = Maker.start
 
     def note(sandbox_id: str, greeting: dict[str, Any]) -> HostError | None:
         greetings.append(greeting)
         return unmounted(sandbox_id, greeting)
 
-    async def start_while_it_is_unmounted(self: DockerProvider, sandbox_id: str, image: Any) -> None:
+    async def start_while_it_is_unmounted(self: Maker, sandbox_id: str, image: Any) -> None:
         if greetings:
             await start(self, sandbox_id, image)
             return
@@ -125,7 +126,7 @@ async def test_files_that_were_unmounted_before_the_start_are_noticed_by_what_th
                 await start(self, sandbox_id, image)
 
     monkeypatch.setattr(module, "unmounted", note)
-    monkeypatch.setattr(DockerProvider, "_start", start_while_it_is_unmounted)
+    monkeypatch.setattr(Maker, "start", start_while_it_is_unmounted)
     for _ in range(50):
         greetings.clear()
         async with provider.session(SandboxConfig(image=images.busybox)) as sandbox:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,6 @@ import anyio.to_thread
 from anyio.abc import ByteStream
 
 from agentix.api import (
-    SERVER_ARGS,
     AgentixError,
     BaseProvider,
     Capability,
@@ -36,32 +34,29 @@ from agentix.api import (
 from agentix.providers.docker import given
 from agentix.providers.docker import labels as ownership
 from agentix.providers.docker.attached import AttachedStream
-from agentix.providers.docker.compose import Projects, joined
-from agentix.providers.docker.compose_project import Project
+from agentix.providers.docker.compose import Projects
 from agentix.providers.docker.config import DockerConfig
-from agentix.providers.docker.container import abilities, creation, home_of, notes, refuse
-from agentix.providers.docker.containers import create_container, remove_container
+from agentix.providers.docker.container import abilities, home_of, notes, refuse
+from agentix.providers.docker.containers import remove_container
 from agentix.providers.docker.endpoint import find_endpoint
-from agentix.providers.docker.engine import Engine, EngineError, segment
-from agentix.providers.docker.facts import Facts
-from agentix.providers.docker.failures import check_engine, creation_failed, start_failed
+from agentix.providers.docker.engine import Engine, EngineError
+from agentix.providers.docker.failures import check_engine
 from agentix.providers.docker.gone import cause_of_death, fate, what_tripped
 from agentix.providers.docker.health import wait_healthy
-from agentix.providers.docker.image import Image
 from agentix.providers.docker.image_store import ImageStore
 from agentix.providers.docker.images import Images
 from agentix.providers.docker.listing import find_sandboxes
+from agentix.providers.docker.making import Maker
 from agentix.providers.docker.network import set_network
 from agentix.providers.docker.roots import unmounted
 from agentix.providers.docker.services import Services
 from agentix.providers.docker.sweep import Sweep
-from agentix.providers.docker.trees import Volumes, bound, check_mounts, is_unseen, trees_of
+from agentix.providers.docker.trees import check_mounts
 from agentix.providers.docker.warm import WarmPool
 
 if TYPE_CHECKING:
     from typing import Self
 
-_LOG = logging.getLogger("agentix.providers.docker")
 _GONE_S = 25.0
 
 
@@ -99,7 +94,6 @@ class DockerProvider(BaseProvider):
         self._with_services: set[str] = set()
         self._sweep = Sweep()
         self._entered = False
-        self._unseen = False
         self._warm: WarmPool | None = None
         if self._options.warm:
             self._warm = WarmPool(self._options.warm, make=self._make_warm, fits=self._fits, delete=self.delete)
@@ -115,23 +109,17 @@ class DockerProvider(BaseProvider):
             self._engine_found = Engine(find_endpoint(host=self._options.host, context=self._options.context))
         return self._engine_found
 
-    @property
-    def _uses_volumes(self) -> bool:
-        """Whether the engine sees none of our directories, or is not to be asked for them."""
-        chosen = self._options.runtime_mount
-        return self._unseen or chosen == "volume" or (chosen == "auto" and not self._engine.endpoint.is_local)
-
     @cached_property
     def _images(self) -> Images:
         return Images(self._engine, self._options)
 
     @cached_property
-    def _volumes(self) -> Volumes:
-        return Volumes(self._engine)
-
-    @cached_property
     def _projects(self) -> Projects:
         return Projects(self._engine, self._options, self._images)
+
+    @cached_property
+    def _maker(self) -> Maker:
+        return Maker(self._engine, self._options, images=self._images, projects=self._projects)
 
     async def create(self, config: SandboxConfig, runtime: RuntimeMount) -> SandboxInfo:
         """Create and start a container, with a stream attached to it, or take one that was kept ready.
@@ -190,10 +178,11 @@ class DockerProvider(BaseProvider):
             if project is not None:
                 self._with_services.add(sandbox_id)
                 await self._projects.up(project, labels=labels)
-            image = await self._create(
+            image = await self._maker.create(
                 sandbox_id, config, image, facts=facts, runtime=runtime, labels=labels, project=project
             )
-            await self._start(sandbox_id, image)
+            self._streams[sandbox_id] = await self._maker.attach(sandbox_id, image)
+            await self._maker.start(sandbox_id, image)
         except BaseException:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_GONE_S), suppress(AgentixError):
                 await self.delete(sandbox_id)
@@ -403,63 +392,6 @@ class DockerProvider(BaseProvider):
     async def _engine_aclose(self) -> None:
         if self._engine_found is not None:
             await self._engine_found.aclose()
-
-    async def _create(
-        self,
-        sandbox_id: str,
-        config: SandboxConfig,
-        image: Image,
-        *,
-        facts: Facts,
-        runtime: RuntimeMount,
-        labels: Mapping[str, str],
-        project: Project | None,
-    ) -> Image:
-        """Create the container, by another way where the engine does not see the runtime or has lost the image."""
-        retried = False
-        config, trees = trees_of(config, runtime)
-        while True:
-            if self._uses_volumes:
-                mounts = [await self._volumes.get(tree, image=image.id) for tree in trees]
-            else:
-                mounts = [bound(tree) for tree in trees]
-            body = creation(
-                config,
-                image,
-                options=self._options,
-                facts=facts,
-                runtime=runtime,
-                own_mounts=mounts,
-                labels=labels,
-            )
-            if project is not None:
-                head = (*runtime.argv, *SERVER_ARGS, "--stdio")
-                body = joined(body, project, image=image, head=head, home=home_of(image))
-            try:
-                await create_container(self._engine, sandbox_id, body)
-                if project is not None:
-                    await self._projects.connect(project, sandbox_id)
-            except EngineError as error:
-                if self._options.runtime_mount == "auto" and not self._uses_volumes and is_unseen(error, trees):
-                    _LOG.info("the engine does not see %s: the runtime goes into a volume", runtime.path)
-                    self._unseen = True
-                    continue
-                if error.status == 404 and "no such image" in error.reason.lower() and not retried:
-                    retried = True
-                    self._images.forget(image)
-                    image = await self._images.get(config, facts=facts)
-                    continue
-                raise creation_failed(error, image) from error
-            return image
-
-    async def _start(self, sandbox_id: str, image: Image) -> None:
-        try:
-            # Podman makes the container ready here already.
-            self._streams[sandbox_id] = await self._engine.attach(sandbox_id)
-            self._engine.keeps = True
-            await self._engine.call("POST", f"/containers/{segment(sandbox_id)}/start", doing="start the container")
-        except EngineError as error:
-            raise start_failed(error, image) from error
 
     async def _remove_foreign(self, sandbox_id: str) -> None:
         await self._remove_all(sandbox_id, foreign=True)
