@@ -216,7 +216,7 @@ class Counting(Provider):
 class Patient(Dataset):
     async def score(self, sandbox, instance, patch):
         if instance["instance_id"] == "one":
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while "two-toy-1" not in (HERE / "made.json").read_text():
                     await anyio.sleep(0.001)
         return await super().score(sandbox, instance, patch)

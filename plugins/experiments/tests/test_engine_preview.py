@@ -94,3 +94,16 @@ def test_a_dry_run_knows_what_the_gate_knows(lab, capsys, more: str, code: int, 
     assert f"{sum(not why for why in (a, b))} trial" in said and len(lab.ran) == before
     assert lab.run(file, "other", dry_run=True, regate=True) == exit_codes.OK
     assert "2 trials to run" in capsys.readouterr().out
+
+
+def test_a_dry_run_of_a_run_whose_cases_were_repaired_knows_what_they_were_repaired_to(lab, capsys):
+    text = GATED.replace("MORE", ", fix: mend").replace('"$CASE_NAME" != a', '-e "$CASE_DIR/mended"')
+    assert lab.run(lab.file(text)) == exit_codes.OK
+    before = {path: path.stat().st_mtime_ns for path in lab.path().rglob("*")}
+    capsys.readouterr()
+    assert lab.run(lab.file(text), dry_run=True) == exit_codes.OK
+    said = capsys.readouterr().out
+    assert "changed" not in said and "too easy" not in said
+    assert "gate: 0 cases checked first (look), 2 known; what it rejects does not run\n" in said
+    assert "0 trials to run (dry run: nothing was run)\n" in said
+    assert {path: path.stat().st_mtime_ns for path in lab.path().rglob("*")} == before

@@ -14,6 +14,9 @@ from agentix.api import Case, DatasetError, HostError, content_hash
 from agentix.plugins.experiments.cases.copying import copy_tree
 from agentix.plugins.experiments.cases.workspace import workspace
 
+SNAPSHOTS = "cases"
+"""The directory of a run that they are in."""
+
 _TRIES = 3
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 

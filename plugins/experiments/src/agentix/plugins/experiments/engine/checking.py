@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from agentix.api import Case, Event, Rollout
 from agentix.cli.api import ExperimentManifest
+from agentix.plugins.experiments.cases import SNAPSHOTS
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.live import LiveRun
 from agentix.plugins.experiments.engine.manifest import step_use
@@ -78,7 +79,7 @@ def _setting(live: LiveRun, executor: Executor, runner: CommandRunner, *, regate
         run_id=live.board.run_id,
         run_dir=run_dir,
         experiment=experiment.name,
-        snapshots=run_dir / "cases",
+        snapshots=run_dir / SNAPSHOTS,
         cache=run_dir.parent / CACHE,
         setup=gate_setup(parts),
         run_probe=probe,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agentix.api import AgentixError, Case, HostError, RunError, UsageError
 from agentix.cli.api import ExperimentManifest, ResumePlan, provider_problem
-from agentix.plugins.experiments.cases import resolve
+from agentix.plugins.experiments.cases import SNAPSHOTS, resolve
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.checking import check_cases
 from agentix.plugins.experiments.engine.closing import Closing
@@ -122,7 +122,7 @@ class Flow:
         return await closing.run(runner)
 
     async def _cases(self, runner: CommandRunner) -> tuple[Case, ...]:
-        snapshots = self._live.root.absolute() / "cases"
+        snapshots = self._live.root.absolute() / SNAPSHOTS
         cases = await resolve(self._live.parts.submission, runner=runner, snapshots=snapshots, say=self._live.note)
         chosen = select_cases(cases, patterns=self._request.cases, limit=self._request.limit)
         if len(chosen) < len(cases) and self._live.writer.earlier is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentix.api import Hooks
 from agentix.cli.api import ExperimentWriter, Output, log, logging_to
+from agentix.plugins.experiments.cases import SNAPSHOTS
 from agentix.plugins.experiments.engine.closing_steps import open_publication
 from agentix.plugins.experiments.engine.outcome import Outcome
 from agentix.plugins.experiments.engine.parts import Parts
@@ -122,7 +123,7 @@ def open_run(
         )
 
 
-_FIRST = ("run.log", "progress.json", "experiment.yaml", "cases")
+_FIRST = ("run.log", "progress.json", "experiment.yaml", SNAPSHOTS)
 """What there may be of a run before anything of it is recorded."""
 
 

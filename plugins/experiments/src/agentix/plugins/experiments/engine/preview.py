@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from agentix.api import FailureCode, without_logins
 from agentix.cli.api import ExperimentManifest, Output, RunState, exit_codes, plural
-from agentix.plugins.experiments.cases import resolve
+from agentix.plugins.experiments.cases import SNAPSHOTS, resolve
 from agentix.plugins.experiments.commands import CommandRunner
 from agentix.plugins.experiments.engine.checking import CACHE
 from agentix.plugins.experiments.engine.foreknown import GateAhead, look_ahead
@@ -15,7 +15,7 @@ from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.engine.resuming import unshipped
-from agentix.plugins.experiments.gate import VerdictCache
+from agentix.plugins.experiments.gate import VerdictCache, recall
 from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
 from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.steps import ResolvedStep
@@ -30,6 +30,10 @@ async def preview(request: RunRequest, parts: Parts, path: Path) -> int:
         async with CommandRunner(inherit_env=parts.submission.commands.inherit_env) as runner:
             cases = await resolve(parts.submission, runner=runner, snapshots=Path(scratch), say=output.line)
         chosen = select_cases(cases, patterns=request.cases, limit=request.limit)
+        if not request.regate and any(step.fix is not None for step in parts.pipeline.per_case):
+            kept = path / SNAPSHOTS
+            again = [await recall(case, run_dir=path, kept=kept, snapshots=Path(scratch)) for case in chosen]
+            chosen = tuple(again)
         plan = make_plan(parts.submission, chosen)
         ahead = None
         if parts.pipeline.per_case:
@@ -38,8 +42,9 @@ async def preview(request: RunRequest, parts: Parts, path: Path) -> int:
             if cache.notice is not None:
                 output.line(f"note: {cache.notice}")
         manifest = make_manifest(parts, chosen, plan, run_id=path.name)
+        taken = {case.label for case in chosen}
         for case in cases:
-            if case not in chosen:
+            if case.label not in taken:
                 output.line(f"case {case.label}: left out by --case or --limit")
     output.line(plan.line)
     _show(request, parts, plan, manifest, path, output, ahead)

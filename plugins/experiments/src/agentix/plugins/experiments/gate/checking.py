@@ -57,7 +57,10 @@ class CaseCheck:
         """Check it, repair it where that is asked for, and check all of it again, until nothing changes any more."""
         result = self._result
         if not self._setting.regate and any(step.fix is not None for step in self._setting.steps):
-            result.case = await recall(result.case, setting=self._setting)
+            setting = self._setting
+            result.case = await recall(
+                result.case, run_dir=setting.run_dir, kept=setting.snapshots, snapshots=setting.snapshots
+            )
         while await self._changed():
             pass
         if result.repaired and result.stopped_by is None:

@@ -17,7 +17,7 @@ from agentix.api import AgentixError, Case, HostError, StepContext, content_hash
 from agentix.plugins.experiments.cases import with_case
 from agentix.plugins.experiments.cases.copying import copy_tree
 from agentix.plugins.experiments.commands import Command
-from agentix.plugins.experiments.gate.setting import GateSetting
+from agentix.plugins.experiments.gate.setting import GateSetting, case_directory
 from agentix.plugins.experiments.steps import ResolvedStep
 from agentix.plugins.experiments.steps.command_step import environment
 from agentix.plugins.experiments.steps.templates import variables
@@ -96,7 +96,7 @@ _MARK = "repaired.json"
 
 async def remember(original: Case, repaired: Case, *, setting: GateSetting) -> None:
     """Note what a case was repaired to, for when the run is resumed: another repair might end in other bytes."""
-    place = setting.case_directory(original)
+    place = case_directory(setting.run_dir, original)
     data = json.dumps({"from": original.sha256, "to": repaired.sha256}) + "\n"
 
     def write() -> None:
@@ -108,14 +108,20 @@ async def remember(original: Case, repaired: Case, *, setting: GateSetting) -> N
     await anyio.to_thread.run_sync(write)
 
 
-async def recall(case: Case, *, setting: GateSetting) -> Case:
-    """The case as this run has repaired it before, or as it is."""
+async def recall(case: Case, *, run_dir: Path, kept: Path, snapshots: Path) -> Case:
+    """The case as a run has repaired it before, or as it is.
+
+    Args:
+        case: As it came.
+        run_dir: The run's.
+        kept: Where the run's own snapshots are.
+        snapshots: Where the snapshot of what it was repaired to is taken.
+    """
     try:
-        noted = json.loads(await anyio.Path(setting.case_directory(case) / _MARK).read_bytes())
+        noted = json.loads(await anyio.Path(case_directory(run_dir, case) / _MARK).read_bytes())
         if noted["from"] != case.sha256:
             return case
-        snapshot = setting.snapshots / str(noted["to"])
-        repaired = await with_case(case, snapshot, snapshots=setting.snapshots)
+        repaired = await with_case(case, kept / str(noted["to"]), snapshots=snapshots)
     except (OSError, ValueError, KeyError, TypeError, AgentixError):
         return case
     return repaired if repaired.sha256 == noted["to"] else case

@@ -35,7 +35,7 @@ class GateSetting:
     run_dir: Path
     experiment: str
     snapshots: Path
-    """Where the snapshots of cases are, those of repaired ones too."""
+    """Where the snapshots of the run's cases are, those of repaired ones too."""
     cache: Path
     """The file with the verdicts."""
     setup: Mapping[str, Any]
@@ -56,13 +56,9 @@ class GateSetting:
         """What a verdict is kept under; `None` where the case's content is not known."""
         return verdict_key(case, step, self.setup)
 
-    def case_directory(self, case: Case) -> Path:
-        """Where the evidence about a case is; other bytes are another place."""
-        return self.run_dir / GATE_DIR / f"{slug(case.name)}-{(case.sha256 or 'unhashed')[:12]}"
-
     def directory(self, case: Case, step: ResolvedStep) -> Path:
         """Where a step on a case may write."""
-        return self.case_directory(case) / step.key
+        return case_directory(self.run_dir, case) / step.key
 
     def context(self, case: Case, work_dir: Path) -> StepContext:
         """What a step or a repair is told of a case."""
@@ -74,6 +70,11 @@ class GateSetting:
             experiment=self.experiment,
             case=case,
         )
+
+
+def case_directory(run_dir: Path, case: Case) -> Path:
+    """Where a run has its evidence about a case; other bytes are another place."""
+    return run_dir / GATE_DIR / f"{slug(case.name)}-{(case.sha256 or 'unhashed')[:12]}"
 
 
 def verdict_key(case: Case, step: ResolvedStep, setup: Mapping[str, Any]) -> str | None:
