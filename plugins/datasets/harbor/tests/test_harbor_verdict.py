@@ -127,6 +127,36 @@ async def test_a_reward_is_read_from_the_very_directory_that_the_tests_wrote_to(
     assert any("/logs/verifier was replaced" in note for note in rollout.notes)
 
 
+@pytest.mark.parametrize("script", ["rm -f $F", "rm -f $F; echo 1 > $F", "[ -e $F ] || echo 1 > $F", "ln -sf /x $F"])
+async def test_what_changes_a_reward_again_and_again_is_seen_wherever_it_is_in_that(
+    task: MakeTask, run: Run, monkeypatch: pytest.MonkeyPatch, shell: Shell, script: str
+) -> None:
+    moments: list[bool] = []
+
+    async def meddle(self: RewardPlace) -> None:
+        # Only as long as there is the process that would do it.
+        moments.append(bool(await self.sandbox.count_processes()))
+        if moments[-1]:
+            await self.sandbox.exec(f"F={VERIFIER_LOGS}/reward.txt; {script}")
+
+    monkeypatch.setattr(RewardPlace, "_moment", meddle)
+    rollout = await run(task(test=sh("echo 0.5 > /logs/verifier/reward.txt")), shell("sleep 300 &"))
+    assert moments
+    assert all(moments)
+    assert rollout.reward == 0.5
+    assert any("what was left running was killed" in note for note in rollout.notes)
+
+
+async def test_a_service_that_meddles_with_nothing_leaves_the_reward_and_lives_on(
+    task: MakeTask, run: Run, shell: Shell, logs: Path
+) -> None:
+    rollout = await run(task(test=sh("echo 0.5 > /logs/verifier/reward.txt")), shell("sleep 300 &"))
+    assert rollout.reward == 0.5
+    assert not any("killed" in note for note in rollout.notes)
+    assert (logs / "verifier" / "reward.txt").read_text() == "0.5\n"
+    assert not (logs / "verifier" / "reward.json").exists()
+
+
 async def test_a_test_that_leaves_a_writer_behind_has_no_reward(task: MakeTask, run: Run) -> None:
     body = "(while :; do echo 1 > /logs/verifier/reward.txt; sleep 0.05; done) &\necho 1 > /logs/verifier/reward.txt"
     rollout = await run(task(test=sh(body)))

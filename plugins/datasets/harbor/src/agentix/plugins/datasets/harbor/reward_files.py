@@ -58,8 +58,9 @@ class RewardPlace:
     async def take(self) -> RewardFiles:
         """Read both files, and no more of them than a reward can have.
 
-        Where something is still running, they are taken away for a moment, which shows whether it writes them. One that
-        is too large is removed: it would be copied with the verifier's logs, and be the largest of them.
+        Where something is still running, they are taken away for a moment, and others put in their place for another,
+        which shows whether it writes or removes them. One that is too large is removed: it would be copied with the
+        verifier's logs, and be the largest of them.
 
         Raises:
             BadReward: One of them is a link, a directory or anything but a file, or too large to be a reward.
@@ -92,16 +93,31 @@ class RewardPlace:
         paths = {f"{VERIFIER_LOGS}/{_JSON}": files.json, f"{VERIFIER_LOGS}/{_TEXT}": files.text}
         for path in paths:
             await self.sandbox.remove(path)
-        await anyio.sleep(_MOMENT_S)
+        await self._moment()
         for path in paths:
             if await self.sandbox.exists(path):
                 raise Meddled(f"{path} was written after the tests had ended")
+        # What removes a file before each time that it writes it may be just between the two: what is there has to stay.
+        stand_in = uuid4().hex.encode()
+        for path in paths:
+            await self.sandbox.write_file(path, stand_in)
+        await self._moment()
         # What goes on replacing the directory was perhaps about to, when the files were read.
-        async with self._look():
-            pass
+        try:
+            found = await self._read()
+        except BadReward as error:
+            raise Meddled(f"{VERIFIER_LOGS} was changed after the tests had ended: {error}") from None
+        for name, content in ((_JSON, found.json), (_TEXT, found.text)):
+            if content != stand_in:
+                raise Meddled(f"{VERIFIER_LOGS}/{name} was changed after the tests had ended")
         for path, data in paths.items():
-            if data is not None:
+            if data is None:
+                await self.sandbox.remove(path)
+            else:
                 await self.sandbox.write_file(path, data)
+
+    async def _moment(self) -> None:
+        await anyio.sleep(_MOMENT_S)
 
     async def _may_change(self) -> bool:
         """Whether anything is left that could write: a process, or a service beside the sandbox."""
