@@ -6,6 +6,11 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("agentix", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("agentix")
 
 _ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 _WHY = "skipped on CI, where every real part has to be there: "

@@ -220,7 +220,9 @@ TREES = st.dictionaries(
 ).map(lambda tree: {name: what for name, what in tree.items() if not any(o.startswith(f"{name}/") for o in tree)})
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(before=TREES, after=TREES)
 async def test_any_two_trees(store: BlobStore, before: Any, after: Any) -> None:
     async with HostProcessProvider().session(SandboxConfig()) as sandbox:

@@ -34,7 +34,9 @@ def git(directory: Path, *args: str, stdin: bytes = b"") -> bytes:
     return subprocess.run(["git", *args], env=env, input=stdin, check=True, capture_output=True).stdout
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(tree=TREES)
 def test_git_reads_what_was_written(tmp_path: Path, tree: dict[bytes, tuple[int, bytes]]) -> None:
     if not (tmp_path / "git").exists():

@@ -14,7 +14,9 @@ from agentix.records.content import content_hash
 
 names = st.binary(min_size=1, max_size=20).filter(lambda n: b"/" not in n and b"\0" not in n and n not in (b".", b".."))
 trees = st.dictionaries(names, st.binary(max_size=50), max_size=6)
-settings.register_profile("files", suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+settings.register_profile(
+    "files", suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 files = settings(settings.get_profile("files"), max_examples=40)
 
 

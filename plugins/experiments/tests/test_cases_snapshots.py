@@ -80,7 +80,9 @@ NAMES = st.binary(min_size=1, max_size=20).filter(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(st.dictionaries(NAMES, st.tuples(st.binary(max_size=50), st.booleans()), max_size=6))
 def test_any_name_and_any_content_is_copied(tmp_path: Path, files: dict[bytes, tuple[bytes, bool]]) -> None:
     root = tmp_path / "odd"

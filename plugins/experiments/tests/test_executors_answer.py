@@ -141,7 +141,9 @@ def test_what_is_no_plain_file_is_not_read(tmp_path, name, kind):
     assert answer.failure.code in (FailureCode.VERIFIER_ERROR, FailureCode.HOST_ERROR)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=200, deadline=None
+)
 @given(
     files=st.dictionaries(
         st.sampled_from(["reward.txt", "reward.json", "failure.txt"]),

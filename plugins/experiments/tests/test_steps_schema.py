@@ -85,7 +85,9 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.dictionaries(KEYS, VALUES, max_size=3))
 def test_a_file_that_loads_is_valid(validator: Any, tmp_path: Path, more: dict[str, Any]) -> None:
     document = {"kind": "Experiment", "name": "e", "cases": [{"path": "a"}], "matrix": {"agents": ["a"]}} | more

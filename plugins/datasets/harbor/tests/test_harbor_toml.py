@@ -217,7 +217,7 @@ values = st.recursive(
 keys = st.sampled_from(["agent", "verifier", "environment", "steps", "artifacts", "task", "version", "x"])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150)
 @given(st.dictionaries(keys, values, max_size=4))
 def test_any_values_are_read_or_refused_with_the_file(tmp_path: Path, data: dict[str, object]) -> None:
     from unittest.mock import patch
