@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 AGENT = Checks("agent")
 
-_GRACE_S = 10.0
+_GRACE_S = 30.0
 
 
 class OneFile:

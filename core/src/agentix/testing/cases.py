@@ -20,7 +20,7 @@ class ProviderCase:
     """A sandbox that the provider can create, with `sh`, `cat` and `head` in it."""
     another: Callable[[], SandboxProvider] | None = None
     """Makes a second provider object, as another process would have it."""
-    timeout_s: float = 60.0
+    timeout_s: float = 120.0
     """Seconds that any one check may take."""
 
 
@@ -75,7 +75,7 @@ class StepCase:
     """Paths in the run's directory that `inputs` tell it to write."""
     ok: bool | None = None
     """The verdict that it has to come to, where the case decides it."""
-    timeout_s: float = 60.0
+    timeout_s: float = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class TransportCase:
     """Inputs with which it can ship from here; without them nothing is shipped."""
     tools: tuple[str, ...] = ()
     """Programs on the PATH that it runs, such as `rclone`; what they see of this machine's environment is looked at."""
-    timeout_s: float = 60.0
+    timeout_s: float = 120.0
 
 
 Case = ProviderCase | DatasetCase | AgentCase | StepCase | TransportCase
