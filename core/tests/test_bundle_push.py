@@ -12,7 +12,10 @@ import tarfile
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -219,32 +222,49 @@ def test_a_real_registry_takes_it(bundle, tmp_path):
     program = shutil.which("docker-registry") or shutil.which("registry")
     if program is None:
         pytest.skip("no registry to push to: install docker-registry")
+    with served(program, tmp_path) as port:
+        pushed = push_bundle("eval:0.1.0", f"127.0.0.1:{port}/team/eval")
+        url = f"http://127.0.0.1:{port}/v2/team/eval/manifests/0.1.0"
+        accept = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
+        with urllib.request.urlopen(urllib.request.Request(url, headers=accept)) as answer:
+            assert answer.headers["Docker-Content-Digest"] == pushed.digest
+        assert push_bundle("eval:0.1.0", f"127.0.0.1:{port}/team/eval").uploaded == 0
+
+
+@contextmanager
+def served(program: str, folder: Path) -> Iterator[int]:
+    """A registry that runs; it does not say which port it was given, so it is told one."""
+    with (folder / "log").open("wb") as log:
+        for _ in range(5):
+            port = free_port()
+            config = folder / "registry.yml"
+            config.write_text(
+                f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {folder}/registry\n"
+                f"http:\n  addr: 127.0.0.1:{port}\nlog:\n  level: error\n"
+            )
+            with subprocess.Popen([program, "serve", str(config)], stdout=log, stderr=log) as process:
+                try:
+                    if listens(process, port):
+                        yield port
+                        return
+                finally:
+                    process.terminate()
+    raise AssertionError((folder / "log").read_text())
+
+
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    config = tmp_path / "registry.yml"
-    config.write_text(
-        f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {tmp_path}/registry\n"
-        f"http:\n  addr: 127.0.0.1:{port}\nlog:\n  level: error\n"
-    )
-    with (
-        (tmp_path / "log").open("wb") as log,
-        subprocess.Popen([program, "serve", str(config)], stdout=log, stderr=log) as process,
-    ):
-        try:
-            deadline = time.monotonic() + 20
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port), 1).close()
-                    break
-                except OSError:
-                    assert time.monotonic() < deadline and process.poll() is None
-                    threading.Event().wait(0.05)
-            pushed = push_bundle("eval:0.1.0", f"127.0.0.1:{port}/team/eval")
-            url = f"http://127.0.0.1:{port}/v2/team/eval/manifests/0.1.0"
-            accept = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
-            with urllib.request.urlopen(urllib.request.Request(url, headers=accept)) as answer:
-                assert answer.headers["Docker-Content-Digest"] == pushed.digest
-            assert push_bundle("eval:0.1.0", f"127.0.0.1:{port}/team/eval").uploaded == 0
-        finally:
-            process.terminate()
+        return int(free.getsockname()[1])
+
+
+def listens(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Whether it has its port; it ends where another process was given that meanwhile."""
+    deadline = time.monotonic() + 60
+    while process.poll() is None:
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return False
