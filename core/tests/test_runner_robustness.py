@@ -42,7 +42,7 @@ async def test_cancelling_the_task_of_a_run_in_asyncios_own_way_leaves_nothing()
     provider = FakeProvider()
     agent = FakeAgent(on={"solve": hang()})
     task = asyncio.ensure_future(run_rollouts(dataset=FakeDataset(3), agent=agent, provider=provider))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not provider.live:  # noqa: ASYNC110 - nobody tells when a sandbox is made
             await asyncio.sleep(0.001)
     task.cancel()

@@ -45,7 +45,7 @@ async def cancelled_with(provider: FakeProvider) -> AsyncIterator[anyio.CancelSc
     """Cancels its body once the provider has made sandboxes."""
 
     async def cancel() -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not provider.live:  # noqa: ASYNC110 - nobody tells when a sandbox is made
                 await anyio.sleep(0.001)
         scope.cancel()
