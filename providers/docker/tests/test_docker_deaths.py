@@ -36,7 +36,7 @@ async def ended_by(
                 await sandbox.exec("sleep 300")
             raised.append(info.value)
 
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(pending)
                 group.start_soon(pending)
@@ -82,7 +82,7 @@ async def test_a_sandbox_whose_server_is_killed_for_memory_says_so(provider: Doc
 async def test_a_command_that_was_killed_for_memory_is_remarked(provider: DockerProvider, images: Any) -> None:
     async with provider.session(SandboxConfig(image=images.busybox, memory_mb=64)) as sandbox:
         await sandbox.exec("head -c 200000000 /dev/zero | tail -c 200000000 | wc -c", timeout_s=30)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             # The engine itself hears of it a moment later.
             while not await what_tripped(provider._engine, sandbox.id):  # noqa: ASYNC110
                 await anyio.sleep(0.05)
@@ -173,7 +173,9 @@ async def test_a_dead_owners_sandboxes_are_found_and_swept_and_nobody_elses(
         assert orphan not in [info.id for info in await provider.orphans()]
         os.kill(owner.pid, signal.SIGKILL)
         await anyio.to_thread.run_sync(owner.wait)
-    assert orphan in [info.id for info in await provider.orphans()]
+    orphans = [info.id for info in await provider.orphans()]
+    # Any other provider on this engine that makes its first sandbox meanwhile sweeps as well.
+    assert orphan in orphans or await provider.list({"test": label}) == []
     async with provider.session(SandboxConfig(image=images.busybox, labels={"test": label})) as mine:
         # The first sandbox of a provider sweeps; ours is there, what the dead one left is not.
         assert [info.id for info in await provider.list({"test": label})] == [mine.id]

@@ -153,18 +153,20 @@ async def test_an_engine_that_is_too_old_or_too_new_is_refused(engine: Any, newe
 
 @pytest.mark.parametrize("how", ["header", "date", "message"])
 async def test_pulls_wait_as_long_as_the_registry_asks_and_then_go_on(engine: Any, how: str) -> None:
-    refusals = {
-        "header": Answers(429, {"message": "slow down"}, {"Retry-After": "1"}),
-        "date": Answers(429, {"message": "slow down"}, {"Retry-After": formatdate(time.time() + 2, usegmt=True)}),
-        "message": Answers(200, {"error": "toomanyrequests: rate limit, retry-after: 1"}),
-    }
     times: list[float] = []
+
+    def refusal() -> Answers:
+        if how == "message":
+            return Answers(200, {"error": "toomanyrequests: rate limit, retry-after: 1"})
+        # A date has whole seconds, and is read a moment after it was written.
+        after = "1" if how == "header" else formatdate(time.time() + 3, usegmt=True)
+        return Answers(429, {"message": "slow down"}, {"Retry-After": after})
 
     async def handler(asked: Any) -> Any:
         if asked.path == "/images/create":
             times.append(time.monotonic())
             if len(times) == 1:
-                return refusals[how]
+                return refusal()
         return None
 
     engine.handler = handler

@@ -27,7 +27,7 @@ from agentix.providers.docker.engine import Engine
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
 IMAGE = "agentix-restart-test:1"
-UP_S = 30.0
+UP_S = 90.0
 
 
 class Daemon:

@@ -119,7 +119,7 @@ async def test_an_entrypoint_that_fails_costs_a_line_in_the_log(
     image = images.add("failing", files, f"ENTRYPOINT {entrypoint}")
     async with provider.session(SandboxConfig(image=image)) as sandbox:
         assert (await sandbox.exec("echo fine")).text == "fine\n"
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while "entrypoint" not in provider._streams[sandbox.id].log:
                 await sandbox.exec("true")
 
@@ -211,7 +211,7 @@ async def test_orphans_are_reaped_and_a_stop_is_quick(provider: DockerProvider, 
     async with provider.session(SandboxConfig(image=images.busybox)) as sandbox:
         await sandbox.exec("for i in 1 2 3 4 5; do (sleep 0.01 &) ; done")
         zombies = "grep -l '^State:.Z' /proc/[0-9]*/status"
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (await sandbox.exec(zombies)).stdout or (await sandbox.exec("ps | grep -q '[s]leep'")).ok:
                 pass
         with anyio.fail_after(25):

@@ -53,7 +53,7 @@ def ready_in(provider: DockerProvider) -> list[str]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.005)
 
