@@ -74,7 +74,7 @@ def killed_driver() -> list[int]:
 
 
 async def ended(pids: list[int]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         for pid in pids:
             with suppress(ProcessLookupError):
                 descriptor = os.pidfd_open(pid)
@@ -361,7 +361,7 @@ def test_what_is_ending_and_has_no_command_line_any_more_is_waited_for(tmp_path:
         clearing.join(0.3)
         assert clearing.is_alive()
         os.waitpid(inner, 0)
-        clearing.join(20)
+        clearing.join(60)
         assert start_time(first) is None
 
 

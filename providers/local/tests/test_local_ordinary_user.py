@@ -90,7 +90,7 @@ def said() -> dict[str, object]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=240,
             **become,
         )
     assert run.returncode == 0, run.stderr
