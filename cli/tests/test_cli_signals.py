@@ -29,7 +29,7 @@ def hanging(toy):
 def test_a_signal_ends_the_run_and_what_ran_runs_again_on_resume(toy, hanging, number, code, times):
     for _ in range(times):
         hanging.send_signal(number)
-    said, _ = hanging.communicate(timeout=30)
+    said, _ = hanging.communicate(timeout=120)
     assert hanging.returncode == code
     assert f"{number.name}: no new trials" in said
     assert "4 unrun" in said
@@ -54,7 +54,7 @@ def test_under_nohup_a_terminal_that_goes_away_ends_nothing(toy):
         time.sleep(0.01)
     process.send_signal(signal.SIGHUP)
     assert fifo.read_text() == "task-0\n"
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "1 resolved" in said
 
@@ -74,5 +74,5 @@ def test_a_second_run_of_the_same_id_is_refused_with_its_owner(toy, hanging):
     assert f"process {hanging.pid}" in refused.err
     assert "being written by" in toy.agentix("show", "r").out
     hanging.send_signal(signal.SIGINT)
-    hanging.communicate(timeout=30)
+    hanging.communicate(timeout=120)
     assert toy.ran() == []

@@ -28,7 +28,7 @@ def on_a_terminal(toy, *arguments, columns, env=None) -> tuple[int, str]:
             break
         data += chunk
     os.close(ours)
-    return process.wait(timeout=30), data.decode("utf-8", "replace")
+    return process.wait(timeout=120), data.decode("utf-8", "replace")
 
 
 @pytest.mark.parametrize("columns", [20, 100])
@@ -57,7 +57,7 @@ def test_a_failure_stays_visible_on_a_terminal(toy):
 
 def test_a_pipe_gets_plain_lines_in_any_encoding(toy):
     process = toy.start("--id", "r", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    seen, _ = process.communicate(timeout=30)
+    seen, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "\x1b" not in seen
     assert seen.count("task-3-Agent-1  reward 1.0") == 1
@@ -68,7 +68,7 @@ def test_a_reader_that_goes_away_does_not_end_the_run(toy):
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     assert errors == ""
     assert len(toy.lines("r")) == 4
 
@@ -77,7 +77,7 @@ def test_closed_streams_do_not_end_the_run(toy):
     agent = ["--agent-opt", "noisy=true"]
     process = toy.start("--id", "r", *agent, preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
     process.stdout.close()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     assert len(toy.lines("r")) == 4
 
 
@@ -91,6 +91,6 @@ def test_few_open_files_are_enough(toy):
         "100",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)),
     )
-    seen, _ = process.communicate(timeout=30)
+    seen, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "10 trials at a time, because this process may open few files" in seen

@@ -19,7 +19,7 @@ def missing() -> str | None:
     """What keeps such tests from running here."""
     if shutil.which("docker") is None:
         return "no docker command line to import images with"
-    asked = subprocess.run(["docker", "version"], capture_output=True, text=True, timeout=30, check=False)
+    asked = subprocess.run(["docker", "version"], capture_output=True, text=True, timeout=120, check=False)
     if asked.returncode:
         return f"no container engine: {asked.stderr.strip()}"
     busybox = shutil.which("busybox")

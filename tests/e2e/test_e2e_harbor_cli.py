@@ -66,7 +66,7 @@ TASKS: Mapping[str, Mapping[str, str]] = {
     "metrics": {"tests/test.sh": """echo '{"speed": 0.25, "tests": 1.0}' > /logs/verifier/reward.json"""},
     "named": {"tests/test.sh": """echo '{"reward": 0.75, "tests": 1.0}' > /logs/verifier/reward.json"""},
     "late": {
-        "task.toml": TOML.replace("60.0", "4.0", 1),
+        "task.toml": TOML.replace("60.0", "12.0", 1),
         "solution/solve.sh": "echo 42 > /app/answer; sleep 300",
         "tests/test.sh": "grep -q 42 /app/answer && echo 0.25 > /logs/verifier/reward.txt",
     },

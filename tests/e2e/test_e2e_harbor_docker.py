@@ -486,7 +486,7 @@ def test_services_whose_owner_was_killed_are_found_and_removed(compose: Engine, 
         running.communicate()
     swept = compose.shop.command(Path(sys.executable).parent / "agentix", "gc", "--provider", "docker")
     assert swept.code == 0, swept.said
-    for _ in range(100):
+    for _ in range(600):
         if not compose.left(run):
             break
         # Another run that starts now sweeps too, and has taken some of it on.

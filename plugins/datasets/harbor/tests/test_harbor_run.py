@@ -391,7 +391,7 @@ async def test_a_separate_verifiers_sandbox_is_made_while_the_agent_works(
         async def solve(
             self, sandbox: Any, instance: dict[str, Any], *, model: str | None, context: Any
         ) -> AgentResult:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while "verifier" not in made:  # noqa: ASYNC110
                     await anyio.sleep(0.005)
             await sandbox.exec("echo hello > /logs/artifacts/greeting")

@@ -112,10 +112,10 @@ async def test_without_a_login_it_is_refused_at_once(
     bare: Path, machine: Path, finished: Path, context: Make, served: Any
 ) -> None:
     with served(bare, password="opensesame") as address:
-        with anyio.fail_after(30), pytest.raises(ShipRefused, match="gh auth setup-git"):
+        with anyio.fail_after(60), pytest.raises(ShipRefused, match="gh auth setup-git"):
             await ship(finished, address, context())
         store(machine, address, "wrong-one")
-        with anyio.fail_after(30), pytest.raises(ShipRefused, match=r"Authentication failed.*GH_TOKEN") as caught:
+        with anyio.fail_after(60), pytest.raises(ShipRefused, match=r"Authentication failed.*GH_TOKEN") as caught:
             await ship(finished, address, context())
     assert "wrong-one" not in str(caught.value)
 

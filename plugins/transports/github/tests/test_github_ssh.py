@@ -65,11 +65,11 @@ async def test_a_host_whose_key_is_not_known_is_refused_at_once(
     known = machine / "known_hosts"
     with (machine / ".gitconfig").open("a") as config:
         config.write(f'[core]\n\tsshCommand = ssh -F none -o UserKnownHostsFile="{known}"\n')
-    with anyio.fail_after(30), pytest.raises(ShipRefused, match="Host key verification failed"):
+    with anyio.fail_after(60), pytest.raises(ShipRefused, match="Host key verification failed"):
         await ship(finished, f"ssh://git@127.0.0.1:{strange_host}/x.git", context())
     scanned = await anyio.run_process(["ssh-keyscan", "-T", "60", "-p", str(strange_host), "127.0.0.1"])
     known.write_bytes(scanned.stdout)
-    with anyio.fail_after(30), pytest.raises(ShipRefused, match=r"Permission denied.*SSH_AUTH_SOCK"):
+    with anyio.fail_after(60), pytest.raises(ShipRefused, match=r"Permission denied.*SSH_AUTH_SOCK"):
         await ship(finished, f"ssh://git@127.0.0.1:{strange_host}/x.git", context())
 
 

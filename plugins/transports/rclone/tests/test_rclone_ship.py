@@ -156,7 +156,7 @@ async def test_a_locked_configuration_fails_at_once(
     await config.write_text("[box]\ntype = local\n")
     await anyio.run_process(["rclone", "config", "encryption", "set", "--password-command", "echo opensesame"])
     assert "RCLONE_ENCRYPT" in await config.read_text()
-    with anyio.fail_after(20), pytest.raises(ShipRefused, match=r"RCLONE_CONFIG_PASS or RCLONE_PASSWORD_COMMAND"):
+    with anyio.fail_after(60), pytest.raises(ShipRefused, match=r"RCLONE_CONFIG_PASS or RCLONE_PASSWORD_COMMAND"):
         await ship(finished, context())
     monkeypatch.setenv("RCLONE_CONFIG_PASS", "opensesame")
     assert (await ship(finished, context())).files == 9
