@@ -217,3 +217,51 @@ async def test_what_the_disk_refuses_of_one_costs_no_other(tmp_path, monkeypatch
                 tasks.start_soon(one, trial)
     assert refused == ["b-x-1"]
     assert {record.trial_id for record in load_run(tmp_path)} == {t.trial_id for t in many} - {"b-x-1"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"case": "others/c"}, "the case others/c"), ({"agent": "y"}, "the agent y")],
+)
+async def test_a_line_of_what_the_run_never_had_is_refused_and_left_as_it_is(tmp_path, change, said):
+    first, second = trials()
+    with ExperimentWriter(tmp_path) as writer:
+        writer.begin(manifest(), writer.plan(trials()))
+        for trial in (first, second):
+            await writer.finish(await end(writer, trial))
+    path = Layout(tmp_path).results
+    lines = [record.model_copy(update=change if n else {}).to_line() for n, record in enumerate(load_run(tmp_path))]
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(RecordsDamaged, match=f"results.jsonl:2: b-x-1 is of {said}, which"):
+        ExperimentWriter(tmp_path)
+    assert path.read_bytes() == b"".join(lines)
+
+
+async def test_lines_of_cases_that_were_moved_or_are_no_longer_planned_stay(tmp_path):
+    planned = trials()
+    with ExperimentWriter(tmp_path) as writer:
+        writer.begin(manifest(), writer.plan(planned))
+        for trial in planned:
+            case = f"cases/{trial.instance_id}"
+            ended = rollout(trial)
+            record = await writer.trial_ended(ended, trial, agent="x", case=case, case_sha256=trial.instance_id * 64)
+            await writer.finish(record)
+    moved = manifest().cases[0].model_copy(update={"label": "elsewhere/a"})
+    for cases in ((moved,), (moved,)):
+        with ExperimentWriter(tmp_path) as writer:
+            now = manifest(cases=cases)
+            writer.begin(now, writer.plan(planned[:1]), mixed=writer.check(now))
+    assert len(list(load_run(tmp_path))) == 2
+
+
+async def test_lines_of_what_was_changed_by_force_stay(tmp_path):
+    planned = trials()
+    with ExperimentWriter(tmp_path) as writer:
+        writer.begin(manifest(), writer.plan(planned))
+        await writer.finish(await end(writer, planned[0]))
+    other = manifest().cases[0].model_copy(update={"label": "elsewhere/a", "sha256": "c" * 64})
+    for _ in range(2):
+        with ExperimentWriter(tmp_path) as writer:
+            now = manifest(cases=(other,))
+            writer.begin(now, writer.plan(planned), mixed=writer.check(now, force=True))
+    assert len(list(load_run(tmp_path))) == 1

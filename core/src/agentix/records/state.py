@@ -10,6 +10,7 @@ from agentix.errors import RecordsDamaged, RunError, UsageError
 from agentix.models import FailureCode, Trial
 from agentix.records.layout import Layout
 from agentix.records.manifests import AnyManifest, parse_manifest
+from agentix.records.membership import Membership
 from agentix.records.plain_files import read_plain
 from agentix.records.record import Record
 from agentix.records.scan import Scan
@@ -58,7 +59,14 @@ class RunState:
             manifest = parse_manifest(read_plain(layout.manifest), where=str(layout.manifest))
         scan = Scan(layout.results)
         done: dict[str, FailureCode | None] = {}
+        membership = Membership(manifest)
         for record in scan:
+            stranger = membership.stranger(record)
+            if stranger is not None:
+                raise RecordsDamaged(
+                    f"{layout.results}:{scan.lines}: {record.trial_id} is of {stranger}, which this run never had",
+                    hint="The file was left as it is. Put the run's own in its place, or use another --id.",
+                )
             done[record.trial_id] = record.failure_code
             if seen is not None:
                 seen(record)
