@@ -24,7 +24,8 @@ from agentix.testing.scripts import Action, die, fail, hang
 
 pytestmark = pytest.mark.anyio
 
-SHORT = Limits(agent_s=0.05)
+SHORT = Limits(agent_s=1)
+"""Long enough for an agent that does not wait to come to its end on a busy machine."""
 
 
 async def one(
@@ -193,7 +194,7 @@ async def test_an_answer_that_is_a_state_is_scored_and_measured_whatever_ended_t
         dataset=FakeDataset(1, answer="state", scoring="shared", score={"reward": 1}),
         agent=FakeAgent(on={"solve": action}),
         provider=FakeProvider(),
-        limits=Limits(agent_s=0.05),
+        limits=SHORT,
     )
     assert (rollout.reward, rollout.ended, rollout.failure, rollout.error) == (1.0, ended, None, None)
     assert any(code in note for note in rollout.notes)

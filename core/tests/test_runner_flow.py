@@ -89,7 +89,7 @@ async def test_bytes_that_are_no_text_survive_in_the_patch() -> None:
 )
 async def test_work_before_a_bad_end_is_kept_scored_and_measured(scoring: Any, action: Action, ended: str) -> None:
     rollout = await one(
-        FakeAgent(patch="", work=greet, on={"solve": action}), Greeting(scoring=scoring), limits=Limits(agent_s=2)
+        FakeAgent(patch="", work=greet, on={"solve": action}), Greeting(scoring=scoring), limits=Limits(agent_s=6)
     )
     assert (rollout.error, rollout.reward, rollout.ended) == (None, 1.0, ended)
     assert "+hello" in rollout.patch
@@ -115,7 +115,7 @@ async def test_processes_of_an_agent_that_was_stopped_are_dead_before_scoring() 
             return {"resolved": alive.text == "dead\n"}
 
     agent = FakeAgent(work=work, on={"solve": hang()})
-    assert (await one(agent, Shared(1, scoring="shared", answer="state"), limits=Limits(agent_s=3))).resolved
+    assert (await one(agent, Shared(1, scoring="shared", answer="state"), limits=Limits(agent_s=6))).resolved
 
 
 async def test_services_that_the_agent_left_running_serve_a_shared_scorer() -> None:
@@ -256,11 +256,11 @@ async def test_what_the_dataset_puts_there_between_steps_is_not_in_the_patch(idl
 async def test_a_tasks_own_timeout_is_subject_to_the_runs_rule(tmp_path: Path) -> None:
     agent = FakeAgent(patch="", work=step, on={"solve": hang()})
     rollout = await one(
-        agent, Stepwise(step_s=0.2), trial_dir=lambda trial: tmp_path, timeouts={"agent": TimeoutRule(multiplier=6)}
+        agent, Stepwise(step_s=0.5), trial_dir=lambda trial: tmp_path, timeouts={"agent": TimeoutRule(multiplier=6)}
     )
     assert (rollout.reward, rollout.ended) == (1.0, "timeout")
-    # Two steps of 1.2 s; a rule that was applied twice would make 14.4 s of them.
-    assert 2.4 <= rollout.phases["agent"] < 14
+    # Two steps of 3 s; a rule that was applied twice would make 36 s of them.
+    assert 6 <= rollout.phases["agent"] < 36
 
 
 async def test_a_flow_that_gives_none_gets_the_default_one() -> None:

@@ -142,7 +142,7 @@ def _run_command(block: Block, command: Command, *, cwd: Path, env: Mapping[str,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     where = f"{block.page.name}:{command.line}: $ {command.text}"

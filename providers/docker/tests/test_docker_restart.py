@@ -115,8 +115,13 @@ async def daemon(*options: str) -> AsyncIterator[Daemon]:
             subprocess.run(["umount", "--lazy", f"{folder}/data"], check=False, capture_output=True)  # noqa: ASYNC221
 
 
+def _patient(own: Daemon) -> DockerConfig:
+    """Waits for as long as an engine may take to start on a machine that is busy."""
+    return DockerConfig(host=own.url, reconnect_s=UP_S)
+
+
 async def test_where_containers_outlive_the_engine_so_does_what_runs_in_them(images: Any) -> None:
-    async with daemon("--live-restore") as own, DockerProvider(DockerConfig(host=own.url)) as provider:
+    async with daemon("--live-restore") as own, DockerProvider(_patient(own)) as provider:
         async with provider.session(SandboxConfig(image=IMAGE)) as sandbox:
             async with sandbox.stream("echo on; read go; echo $go; exit 5") as running:
                 assert (await anext(running)).data == b"on\n"
@@ -132,7 +137,7 @@ async def test_where_containers_outlive_the_engine_so_does_what_runs_in_them(ima
 
 
 async def test_where_containers_end_with_the_engine_every_call_says_so(images: Any) -> None:
-    async with daemon() as own, DockerProvider(DockerConfig(host=own.url)) as provider:
+    async with daemon() as own, DockerProvider(_patient(own)) as provider:
         async with provider.session(SandboxConfig(image=IMAGE)) as sandbox:
             await sandbox.exec("true")
             async with anyio.create_task_group() as group:
