@@ -43,6 +43,23 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("head", "lacks"),
+    [
+        ("cases: [{path: a}]\nmatrix: {agents: [nop]}", "name"),
+        ("name: e\nmatrix: {agents: [nop]}", "cases"),
+        ("name: e\ncases: []\nmatrix: {agents: [nop]}", "cases"),
+        ("name: e\ncases: [{path: a}]", "matrix"),
+        ("name: e\ncases: [{path: a}]\nmatrix: {agents: []}", "matrix.agents"),
+        ("name: e\ncases: [{path: a}]\nmatrix: {trials: 2}", "matrix.agents"),
+    ],
+)
+def test_what_a_file_lacks_hides_nothing_else_that_is_wrong(tmp_path: Path, head: str, lacks: str) -> None:
+    rest = "pipeline: {per_case: [{uses: chek_case}], per_experiment: [{uses: report, with: {dets: x}}]}"
+    found = {problem.path for problem in _problems(tmp_path, f"kind: Experiment\n{head}\n{rest}\n")}
+    assert found == {lacks, "pipeline.per_case[0].uses", "pipeline.per_experiment[0].with.dets"}
+
+
+@pytest.mark.parametrize(
     ("text", "line", "path", "words"),
     [
         (HEAD.replace("[nop]", "[{name: nop, options: {x: 1}}]"), 4, "matrix.agents[0].options.x", "no options"),

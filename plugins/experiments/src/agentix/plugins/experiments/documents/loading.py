@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from agentix.plugins.experiments.documents.including import CommandReader, CommandSet
-from agentix.plugins.experiments.documents.models import CaseSpec, Experiment, LLMSpec, Submission
+from agentix.plugins.experiments.documents.models import CaseSpec, Experiment, ExperimentInPart, LLMSpec, Submission
 from agentix.plugins.experiments.documents.nodes import MappingNode, Node
 from agentix.plugins.experiments.documents.places import Places
 from agentix.plugins.experiments.documents.problems import ExperimentError, Problem
@@ -131,6 +131,7 @@ def _experiment(
     if defaults is not None:
         validated(CaseSpec, defaults.node, problems, what="case_defaults", prefix=("case_defaults",))
     node = experiment_written_out(document, problems)
-    found = validated(Experiment, node, problems, what="an Experiment")
+    found, left = validated(Experiment, node, problems, what="an Experiment")
     problems.extend(experiment_problems(node, llm_specs=llm_specs, commands=commands, unread=unread))
-    return found
+    # What is needed and not there has been told.
+    return (found, left) if found is not None else validated(ExperimentInPart, node, [], what="an Experiment")

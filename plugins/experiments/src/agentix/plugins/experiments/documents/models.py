@@ -243,6 +243,14 @@ class Experiment(Document):
     """What is done around the trials."""
 
 
+class ExperimentInPart(Experiment):
+    """One that lacks what it needs, so that what it has can be checked; it is never run."""
+
+    name: str = ""
+    cases: tuple[CaseSpec, ...] = ()
+    matrix: Matrix = Field(default_factory=lambda: Matrix.model_construct(agents=()))
+
+
 class Submission(Document):
     """One experiment file, checked, with what it includes."""
 
