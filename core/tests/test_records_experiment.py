@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import pytest
 
@@ -265,3 +267,59 @@ async def test_lines_of_what_was_changed_by_force_stay(tmp_path):
             now = manifest(cases=(other,))
             writer.begin(now, writer.plan(planned), mixed=writer.check(now, force=True))
     assert len(list(load_run(tmp_path))) == 1
+
+
+@pytest.mark.parametrize("gone", ["the directory", "its place", "its lock", "its results"])
+async def test_a_run_that_is_no_longer_where_it_was_gets_nothing_more_and_leaves_what_is_there_alone(tmp_path, gone):
+    place, (first, second) = tmp_path / "r", trials()
+    with ExperimentWriter(place) as writer:
+        writer.begin(manifest(), writer.plan(trials()))
+        record = await end(writer, first)
+        if gone in ("the directory", "its place"):
+            place.rename(tmp_path / "moved")
+        elif gone == "its lock":
+            writer.layout.lock.unlink()
+        else:
+            writer.layout.results.unlink()
+        if gone == "its place":
+            place.mkdir()
+            with ExperimentWriter(place) as other:
+                other.begin(manifest(), other.plan(trials()))
+        before = content(tmp_path)
+
+        with pytest.raises(RunError, match="removed"):
+            await writer.finish(record)
+        with pytest.raises(RunError, match="removed"):
+            await end(writer, second)
+        with pytest.raises(RunError, match="removed"):
+            writer.update(writer.manifest.model_copy(update={"incomplete": "lost"}))
+        assert content(tmp_path) == before
+    assert content(tmp_path) == before
+
+
+async def test_progress_is_not_written_into_a_run_that_has_taken_the_place_of_this_one(tmp_path):
+    place = tmp_path / "r"
+    with ExperimentWriter(place) as writer:
+        writer.begin(manifest(), writer.plan(trials()))
+        place.rename(tmp_path / "moved")
+        with ExperimentWriter(place) as other:
+            other.begin(manifest(), other.plan(trials()))
+            await other.write_progress({"done": 7})
+            with pytest.raises(OSError, match="no longer there"):
+                await writer.write_progress({"done": 1})
+            assert json.loads(other.layout.progress.read_bytes()) == {"done": 7}
+
+
+def test_a_lock_that_another_run_holds_is_not_removed_with_an_own_one(tmp_path):
+    place = tmp_path / "r"
+    with ExperimentWriter(place):
+        place.rename(tmp_path / "moved")
+        other = ExperimentWriter(place)
+    assert other.layout.lock.exists()
+    with pytest.raises(RunLocked):
+        ExperimentWriter(place)
+    other.close()
+
+
+def content(path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != ".lock"}

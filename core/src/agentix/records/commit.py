@@ -35,10 +35,12 @@ class GroupCommit:
 
     Args:
         fd: The results file, open for appending.
+        check: Called in a thread before anything is written; what it raises is the error of what was handed in.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, *, check: Callable[[], None]) -> None:
         self._fd = fd
+        self._check = check
         self._pending: list[Entry] = []
         self._turn = anyio.Lock()
 
@@ -47,7 +49,7 @@ class GroupCommit:
 
         Raises:
             OSError: They could not be written; nothing of the entry counts.
-            Exception: What `render` raised.
+            Exception: What `check` or `render` raised.
         """
         self._pending.append(entry)
         # A result that exists is kept, also where the run is just being cancelled; the disk bounds the time.
@@ -55,14 +57,15 @@ class GroupCommit:
             async with self._turn:
                 while not entry.done:
                     batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
-                    await anyio.to_thread.run_sync(_write, self._fd, batch)
+                    await anyio.to_thread.run_sync(_write, self._fd, batch, self._check)
         if entry.error is not None:
             raise entry.error
 
 
-def _write(fd: int, batch: Sequence[Entry]) -> None:
+def _write(fd: int, batch: Sequence[Entry], check: Callable[[], None]) -> None:
     for entry in batch:
         try:
+            check()
             entry.files, entry.line = entry.render()
         except Exception as error:
             entry.error = error

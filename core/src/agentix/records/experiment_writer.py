@@ -126,8 +126,9 @@ class ExperimentWriter(OpenRun):
         """Replace manifest.json, durably.
 
         Raises:
-            RunError: The disk did not take it.
+            RunError: The disk did not take it, or the run is no longer where it was.
         """
+        self._require_ours()
         with writing(self.layout.root):
             write_file(self.layout.manifest, manifest.to_bytes())
         self._manifest = manifest
@@ -149,6 +150,7 @@ class ExperimentWriter(OpenRun):
 
         Raises:
             OSError: The disk did not take it.
+            RunError: The run is no longer where it was.
         """
         if rollout.failure is not None and rollout.failure.code is FailureCode.CANCELLED:
             return None
@@ -171,5 +173,6 @@ class ExperimentWriter(OpenRun):
 
         Raises:
             OSError: The disk did not take it.
+            RunError: The run is no longer where it was.
         """
         await self._results.commit(Entry(self.layout.trial(record.trial_id), lambda: ((), record.to_line())))

@@ -104,7 +104,7 @@ class RunLock:
                 if error.errno not in _NO_LOCKS:
                     raise
                 kernel_locks = False
-            if not self._is_ours(fd):
+            if not names(self.path, fd):
                 os.close(fd)
                 return False
             earlier = read_owner(self.path)
@@ -120,11 +120,10 @@ class RunLock:
         self._fd = fd
         return True
 
-    def _is_ours(self, fd: int) -> bool:
-        try:
-            return os.path.samestat(self.path.stat(), os.fstat(fd))
-        except FileNotFoundError:
-            return False
+    @property
+    def held(self) -> bool:
+        """Whether the lock is held, and at its path: a directory that was moved or removed is not locked any more."""
+        return self._fd is not None and names(self.path, self._fd)
 
     def _holds(self, earlier: Owner, owner: Owner, *, kernel_locks: bool) -> bool:
         if earlier.machine == owner.machine:
@@ -148,10 +147,18 @@ class RunLock:
 
     def discard(self) -> None:
         """Give the lock back, and leave no file of it."""
-        if self._fd is not None:
+        if self.held:
             with suppress(OSError):
                 self.path.unlink()
-            self.release()
+        self.release()
+
+
+def names(path: Path, fd: int) -> bool:
+    """Whether a path leads to an open file, and not to another one that has taken its place, or to none."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def read_owner(path: Path) -> Owner | None:

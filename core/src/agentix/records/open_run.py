@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ from agentix.models import FailureCode, Trial
 from agentix.records.commit import GroupCommit
 from agentix.records.durable import fsync_dir, replace_file
 from agentix.records.layout import Layout
-from agentix.records.lock import Owner, RunLock
+from agentix.records.lock import Owner, RunLock, names
 from agentix.records.plain import dump_pretty, plain
 from agentix.records.record import Record, utc_now
 from agentix.records.repair import writing
@@ -83,7 +84,7 @@ class OpenRun:
     def _give_back(self) -> None:
         """Release the lock; a directory in which nothing has been recorded does not stay."""
         layout = self.layout
-        if layout.manifest.exists() or layout.results.exists():
+        if layout.manifest.exists() or layout.results.exists() or not self._lock.held:
             self._lock.release()
             return
         with suppress(OSError):
@@ -133,7 +134,21 @@ class OpenRun:
     def _open_results(self) -> None:
         self._fd = os.open(self.layout.results, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         fsync_dir(self.layout.root)
-        self._commit = GroupCommit(self._fd)
+        self._commit = GroupCommit(self._fd, check=self._require_ours)
+
+    def _require_ours(self) -> None:
+        """See that what is written goes where it is looked for, and into no other run.
+
+        Raises:
+            RunError: The directory, its lock or its results were moved, removed or replaced.
+        """
+        layout = self.layout
+        if not self._lock.held:
+            lost = f"{layout.root}: was moved or removed while this run wrote to it, or its {layout.lock.name} was"
+            raise RunError(lost, hint="Put it back and resume, or start anew; nothing more is written there.")
+        if self._fd is not None and not names(layout.results, self._fd):
+            lost = f"{layout.results}: was moved, removed or replaced while this run wrote to it"
+            raise RunError(lost, hint="Put it back and resume; a trial without a line goes on with its steps.")
 
     @property
     def _results(self) -> GroupCommit:
@@ -146,6 +161,8 @@ class OpenRun:
         await anyio.to_thread.run_sync(self._write_progress, dump_pretty(plain(progress)))
 
     def _write_progress(self, data: bytes) -> None:
+        if not self._lock.held:
+            raise FileNotFoundError(errno.ENOENT, "the run is no longer there", str(self.layout.root))
         replace_file(self.layout.progress, data)
         self._lock.touch()
 

@@ -103,6 +103,7 @@ class RunWriter(OpenRun):
 
         Raises:
             OSError: The disk did not take it.
+            RunError: The run is no longer where it was.
         """
         results = self._results
         if rollout.failure is not None and rollout.failure.code is FailureCode.CANCELLED:
