@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from importlib.util import find_spec
 
 
 def agentix() -> int:
@@ -19,6 +19,18 @@ def agentix_run() -> int:
 
 def _start(name: str) -> int:
     _open_standard_streams()
+    try:
+        code = _run(name)
+    except KeyboardInterrupt:
+        # Before the command could answer it, such as while it was still being imported.
+        code = 128 + signal.SIGINT
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # All is said: now it may only end the process, and not with a traceback out of the interpreter's own end.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return code
+
+
+def _run(name: str) -> int:
     try:
         from agentix.cli.app import main
     except ImportError:
@@ -49,5 +61,7 @@ def _open_standard_streams() -> None:
 
 def _shadow() -> str | None:
     """The file of a foreign `agentix`, where one is found instead of the namespace."""
+    from importlib.util import find_spec
+
     spec = find_spec("agentix")
     return spec.origin if spec is not None and spec.has_location else None
