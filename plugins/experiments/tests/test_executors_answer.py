@@ -19,7 +19,7 @@ def read(directory, *, exit_code=0, **ending):
 
 @pytest.mark.parametrize(
     ("text", "reward"),
-    [("1", 1.0), ("0", 0.0), (" 0.25\n", 0.25), ("1e-3", 0.001), (".5", 0.5), ("+1.", 1.0), ("\ufeff1", 1.0)],
+    [("1", 1.0), ("0", 0.0), (" 0.25\n", 0.25), ("1e-3", 0.001), (".5", 0.5), ("+1.", 1.0)],
 )
 def test_one_number_is_a_reward(tmp_path, text, reward):
     (tmp_path / "reward.txt").write_text(text)
@@ -29,7 +29,7 @@ def test_one_number_is_a_reward(tmp_path, text, reward):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "nan", "NaN", "inf", "-0.1", "1.1", "1e400", "1 0", "1,0", "0x1", "1_0", "٠.٥", "true", "0.5 # good", "{}"],
+    ["", "nan", "NaN", "inf", "-0.1", "1.1", "1e400", "1 0", "1,0", "0x1", "1_0", "٠.٥", "\ufeff1", "true", "{}"],
 )
 def test_anything_else_is_no_reward_and_not_zero(tmp_path, text):
     (tmp_path / "reward.txt").write_text(text)

@@ -172,6 +172,6 @@ def _text(path: Path) -> str | None:
         if (size := os.fstat(file.fileno()).st_size) > _LONGEST:
             raise Unusable(f"has {size} bytes")
         try:
-            return file.read(_LONGEST + 1).decode("utf-8-sig")
+            return file.read(_LONGEST + 1).decode()
         except UnicodeDecodeError as error:
             raise Unusable(f"is no text: byte {error.start} is not UTF-8") from None
