@@ -117,6 +117,8 @@ def test_show_tells_what_a_user_needs(run: Run) -> None:
         "names list of string [] Who is meant.",
         "limit integer",
         "token string required",
+        "Inputs, in the file of an experiment:",
+        "text string",
     ):
         assert expected in words, done.stdout
     assert "printed at import" not in done.stdout
@@ -127,6 +129,19 @@ def test_show_schema_and_json_are_json(run: Run) -> None:
     shown = json.loads(run("show", "step:paint", "--json").stdout)
     assert shown["doc"].endswith("Long story.")
     assert json.loads(run("show", "agent:nop", "--schema").stdout)["properties"] == {}
+
+
+def test_show_of_what_takes_inputs_says_nothing_of_options_that_it_has_not(run: Run) -> None:
+    shown = run("show", "transport:hf").stdout
+    assert "no options" not in shown and "dest " in shown.partition("Inputs")[2]
+    assert json.loads(run("show", "transport:hf", "--json").stdout)["inputs"]["required"] == ["dest"]
+    assert "It takes no inputs." in run("show", "step:rollout").stdout
+    assert "It takes no options." in run("show", "agent:nop").stdout
+
+
+def test_show_of_a_command_names_its_help(run: Run) -> None:
+    shown = run("show", "cli:run").stdout
+    assert "agentix run --help" in shown and "Typer" not in shown
 
 
 def test_show_of_a_name_that_several_kinds_have_shows_all_of_them(run: Run) -> None:

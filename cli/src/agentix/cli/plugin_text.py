@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _BRIEF = ("kind", "name", "distribution", "version", "target", "state", "cause")
 _SECTION = re.compile(r"^(?:Args|Attributes|Raises|Returns):$", re.MULTILINE)
-_MORE = ("requires", "plugin_api", "doc", "capabilities", "isolation", "schema")
+_MORE = ("requires", "plugin_api", "doc", "capabilities", "isolation", "schema", "inputs")
+_OF_FILES = ("step", "transport")
+_WIDE = 100
 
 
 def plain(info: PluginInfo, *, everything: bool = False) -> dict[str, Any]:
@@ -27,9 +29,10 @@ def listing(found: Sequence[PluginInfo]) -> str:
     """A table with one line a plugin, and the reason below each that is no good."""
     if not found:
         return "no plugins are installed"
-    rows = [("KIND", "NAME", "DISTRIBUTION", "VERSION", "STATE")]
-    rows += [(i.kind, i.name, i.distribution, i.version, i.state) for i in found]
-    lines = table(rows)
+    from agentix.cli.table import table
+
+    rows = [(i.kind, i.name, i.distribution, i.version, i.state) for i in found]
+    lines = table(("KIND", "NAME", "DISTRIBUTION", "VERSION", "STATE"), rows)
     told = [lines[0]]
     for info, line in zip(found, lines[1:], strict=True):
         told.append(line)
@@ -38,8 +41,13 @@ def listing(found: Sequence[PluginInfo]) -> str:
     return "\n".join(told)
 
 
-def details(info: PluginInfo) -> str:
-    """Everything that is known of one plugin."""
+def details(info: PluginInfo, *, width: int | None = None) -> str:
+    """Everything that is known of one plugin.
+
+    Args:
+        info: The plugin.
+        width: Where texts are folded; by default a line of a table stays a line.
+    """
     facts = [
         ("kind", info.kind),
         ("distribution", f"{info.distribution} {info.version}"),
@@ -48,17 +56,24 @@ def details(info: PluginInfo) -> str:
         ("cause", info.cause or ""),
         ("capabilities", ", ".join(info.capabilities)),
     ]
-    parts = [info.name, *("  " + line for line in table([fact for fact in facts if fact[1]]))]
+    parts = [info.name, *_indented([fact for fact in facts if fact[1]], width=width)]
+    if info.kind == "cli":
+        # It is an object of Typer, whose own docstring says nothing of the command.
+        return "\n".join([*parts, "", f"What it does: agentix {info.name} --help"])
     if info.summary:
-        parts += ["", textwrap.fill(info.summary, 100)]
+        parts += ["", textwrap.fill(info.summary, min(width or _WIDE, _WIDE))]
     if info.kind == "provider" and (isolation := info.isolation or _after_summary(info.doc)):
         parts += ["", "Isolation:", textwrap.indent(isolation, "  ")]
     if info.state in ("broken", "incompatible"):
         return "\n".join(parts)
-    options = option_rows(info.schema)
-    parts += ["", "Options:" if options else "It takes no options."]
-    if options:
-        parts += ["  " + line for line in table([("NAME", "TYPE", "DEFAULT", "MEANING"), *options])]
+    if options := option_rows(info.schema):
+        parts += ["", "Options:", *_options(options, width=width)]
+    elif info.kind not in _OF_FILES:
+        parts += ["", "It takes no options."]
+    if inputs := option_rows(info.inputs):
+        parts += ["", "Inputs, in the file of an experiment:", *_options(inputs, width=width)]
+    elif info.inputs is not None:
+        parts += ["", "It takes no inputs."]
     return "\n".join(parts)
 
 
@@ -91,10 +106,16 @@ def option_rows(schema: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
     ]
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns of equal width."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def _options(rows: Sequence[Sequence[str]], *, width: int | None) -> list[str]:
+    return _indented([("NAME", "TYPE", "DEFAULT", "MEANING"), *rows], width=width)
+
+
+def _indented(rows: Sequence[Sequence[str]], *, width: int | None) -> list[str]:
+    """Lines of a table that stands below something."""
+    from agentix.cli.table import table
+
+    lines = table(rows[0], rows[1:], width=None if width is None else width - 2)
+    return [textwrap.indent(line, "  ") for line in lines]
 
 
 def _default(option: Mapping[str, Any]) -> str:

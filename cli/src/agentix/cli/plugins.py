@@ -54,6 +54,7 @@ def show_plugin(
 
     Where a name is that of several kinds, all of them are shown; --schema and --json are for one.
     """
+    from agentix.cli.output import Output
     from agentix.registry import inspected
 
     one = schema or as_json
@@ -64,7 +65,8 @@ def show_plugin(
     elif as_json:
         typer.echo(json.dumps(plain(found[0], everything=True), indent=2))
     else:
-        typer.echo("\n\n".join(details(info) for info in found))
+        width = Output.stdout().width
+        typer.echo("\n\n".join(details(info, width=width) for info in found))
     return 1 if any(info.state in ("broken", "incompatible") for info in found) else 0
 
 
@@ -115,6 +117,7 @@ def check_plugin(
 
     import anyio
 
+    from agentix.cli.output import Output
     from agentix.registry import load, parse_pairs
     from agentix.testing import run_checks
 
@@ -135,7 +138,9 @@ def check_plugin(
             tasks = load("dataset", dataset, given, where="--dataset")
         wanted = parse_pairs(sandbox_opt or (), where="--sandbox-opt")
         case = _case(chosen, make, place, tasks, inputs, writes or (), wanted)
-        tell = None if as_json else lambda result: typer.echo(check_text(result), file=out)
+        # A reader that has seen enough ends no check.
+        shown = Output(out)
+        tell = None if as_json else lambda result: shown.line(check_text(result))
         run = partial(run_checks, chosen, plugin, case=case, waivers=waivers, only=only, on_result=tell)
         results = anyio.run(run)
     typer.echo(json.dumps([asdict(result) for result in results], indent=2) if as_json else counts_text(results))

@@ -42,10 +42,19 @@ def build(
 
 def config_of(value: object) -> type[Any] | None:
     """The `Config` of a class or a factory, if it has one."""
+    return _model(value, "Config")
+
+
+def inputs_of(value: object) -> type[Any] | None:
+    """The `Inputs` of a step or a transport, if it has them before there is an object of it."""
+    return _model(value, "Inputs")
+
+
+def _model(value: object, name: str) -> type[Any] | None:
     from pydantic import BaseModel
 
-    config = getattr(value, "Config", None)
-    return config if inspect.isclass(config) and issubclass(config, BaseModel) else None
+    model = getattr(value, name, None)
+    return model if inspect.isclass(model) and issubclass(model, BaseModel) else None
 
 
 def _from_factory(

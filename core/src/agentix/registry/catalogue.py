@@ -6,7 +6,7 @@ import inspect
 from dataclasses import replace
 
 from agentix.errors import PluginError
-from agentix.registry.building import build, config_of
+from agentix.registry.building import build, config_of, inputs_of
 from agentix.registry.importing import import_plugin, said
 from agentix.registry.info import PluginInfo
 from agentix.registry.kinds import KINDS, AnyKind, a
@@ -46,6 +46,7 @@ def inspected(info: PluginInfo) -> PluginInfo:
         return replace(info, state="broken", cause=cause)
     missing = KINDS[info.kind].missing(value) if not inspect.isfunction(value) else []
     config = config_of(value)
+    inputs = inputs_of(value) if info.kind in ("step", "transport") else None
     isolation = getattr(value, "isolation", None)
     return replace(
         info,
@@ -55,6 +56,7 @@ def inspected(info: PluginInfo) -> PluginInfo:
         capabilities=_capabilities(info, value),
         isolation=inspect.cleandoc(isolation) if isinstance(isolation, str) else None,
         schema=options_schema(config) if config is not None else None,
+        inputs=options_schema(inputs) if inputs is not None else None,
     )
 
 

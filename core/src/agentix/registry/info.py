@@ -34,6 +34,8 @@ class PluginInfo:
     """A provider's own words on what it isolates and what not."""
     schema: Mapping[str, Any] | None = None
     """JSON schema of its options; `None` where it takes none."""
+    inputs: Mapping[str, Any] | None = None
+    """JSON schema of what a file gives a step or a transport each time; `None` where only an object of it knows."""
 
     @property
     def label(self) -> str:
