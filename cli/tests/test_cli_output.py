@@ -75,6 +75,14 @@ def test_long_names_are_shortened_where_a_table_would_be_too_wide() -> None:
     assert table(["case", "done"], rows, width=None, shorten=0)[1].startswith("x" * 200)
 
 
+def test_the_last_column_stands_below_its_row_where_next_to_nothing_is_left_for_it() -> None:
+    rows = [["a" * 40, "words " * 12 + "end"], ["b", "short"]]
+    lines = "\n".join(table(["n", "text"], rows, width=60)).splitlines()
+    assert lines[1] == "a" * 40
+    assert lines[2:-1] == ["    " + "words " * 8 + "words", "    words words words end"]
+    assert lines[-1] == "b" + " " * 41 + "short"
+
+
 def test_the_last_column_of_a_table_is_folded_where_it_would_be_too_wide() -> None:
     rows = [["a", "two words and a-hyphen"], ["bb", "x" * 30], ["c", "short"]]
     assert table(["n", "text"], rows, width=28) == [

@@ -39,7 +39,7 @@ def show(
 
 def _show_text(run: Run, *, failures: bool, most: int | None) -> None:
     from agentix.cli.output import Output
-    from agentix.cli.summary import ROWS, print_trials, print_unsolved
+    from agentix.cli.summary import ROWS, notes_of_all, print_trials, print_unsolved
     from agentix.cli.wording import totals
     from agentix.records.lock import read_owner
     from agentix.stats import Summary
@@ -54,9 +54,12 @@ def _show_text(run: Run, *, failures: bool, most: int | None) -> None:
     if owner is not None:
         output.line(f"being written by {owner}" if owner.is_alive else f"its writer ended without saying so ({owner})")
     limit = ROWS if most is None else most
+    shared = notes_of_all(run)
     if not failures:
-        print_trials(run, output, most=limit)
+        print_trials(run, output, most=limit, told=shared)
     print_unsolved(run, output, most=limit)
+    for note in shared:
+        output.line(f"note: {note}")
     for line in totals(Summary.of(run, planned=None if manifest is None else manifest.planned)):
         output.line(line)
     output.line(f"results: {run.layout.results}")

@@ -93,12 +93,23 @@ def print_trials(run: Run, output: Output, *, most: int = ROWS, told: Container[
         ]
         for record in shown
     ]
-    lines = table(["trial", "result", "reward", "ended", "time", "note"], cells, right=frozenset({2, 4}))
+    header = ["trial", "result", "reward", "ended", "time", "note"]
+    lines = table(header, cells, right=frozenset({2, 4}), width=output.width)
     for line in lines:
         output.line(line)
     if total > most:
         output.line(f"… and {total - most} more: agentix show {run.path} --all")
     output.line()
+
+
+def notes_of_all(run: Run) -> tuple[str, ...]:
+    """The notes that every trial of a run has, of several trials."""
+    shared: tuple[str, ...] = ()
+    count = 0
+    for count, record in enumerate(run, start=1):
+        had = frozenset(record.notes)
+        shared = record.notes if count == 1 else tuple(note for note in shared if note in had)
+    return shared if count > 1 else ()
 
 
 def print_unsolved(run: Run, output: Output, *, most: int = ROWS) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 _NARROWEST = 24
+_BELOW = 4
 
 
 def table(
@@ -24,8 +25,8 @@ def table(
         header: Names of the columns.
         rows: Their cells.
         right: Columns that are aligned to the right.
-        width: Where the last column is folded, between words; by default nowhere. A row is one line all the same, with
-            line breaks in it.
+        width: Where the last column is folded, between words; by default nowhere. Where next to nothing is left for
+            it, it stands below its row. A row is one line all the same, with line breaks in it.
         shorten: Column of names that lose their beginnings first where the table would be wider than `width`.
     """
     if width is not None and shorten is not None:
@@ -46,8 +47,10 @@ def table(
 
     def folded(cell: str, *, first: str) -> str:
         assert width is not None
-        wide = max(width - indent, _NARROWEST)
-        return first + f"\n{' ' * indent}".join(textwrap.wrap(cell, wide, break_on_hyphens=False))
+        beside = width - indent >= _NARROWEST or indent <= _BELOW
+        start = indent if beside else _BELOW
+        parts = textwrap.wrap(cell, max(width - start, _NARROWEST), break_on_hyphens=False)
+        return (first if beside else f"{first.rstrip()}\n{' ' * start}") + f"\n{' ' * start}".join(parts)
 
     return [line(header), *(line(row) for row in rows)]
 

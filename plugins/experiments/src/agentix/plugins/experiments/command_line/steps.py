@@ -55,19 +55,14 @@ def steps(
 def _listing(found: list[InstalledStep], width: int | None) -> list[str]:
     from agentix.cli.api import option_rows, table
 
-    rows = [
-        [
-            step.name,
-            " ".join(step.scopes) or "-",
-            step.plugin,
-            " ".join(_marked(row[0], step) for row in option_rows(step.schema)) or "-",
-        ]
-        for step in found
-    ]
-    lines = table(["step", "lists", "from", "inputs (* required)"], rows, width=width)
+    rows = [[step.name, " ".join(step.scopes) or "-", step.plugin] for step in found]
+    lines = table(["step", "lists", "from"], rows)
     told = lines[:1]
     for step, line in zip(found, lines[1:], strict=True):
         told += [line, *_paragraphs(step.broken or step.summary, width, indent="    ")]
+        if inputs := [_marked(row[0], step) for row in option_rows(step.schema)]:
+            head = "inputs (* required)" if step.schema.get("required") else "inputs"
+            told += _paragraphs(f"{head}: {' '.join(inputs)}", width, indent="    ")
     return told
 
 
