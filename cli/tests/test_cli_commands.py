@@ -91,9 +91,38 @@ def test_show_a_run(toy):
         assert called.code == 0
         assert "4 trials: 2 resolved, 1 unresolved, 0 agent failures, 1 infrastructure failure, 0 unrun" in called.out
         assert "mean reward 0.667 over 3 (0.5 with 1 infrastructure as 0)" in called.out
+    again = toy.rollout("--id", "r", "--dataset-opt", "broken=task-2", "--agent-opt", 'by={"task-1": "0"}')
+    assert "run what was not measured again with --id r --retry infra\n" in again.out
     failures = toy.agentix("show", "r", "--failures").out
     assert "task-2-Agent-1: ENV_FAILED: the setup is broken  runs/r/trials/task-2-Agent-1/attempts/1" in failures
     assert "task-3" not in failures
+
+
+def test_a_note_that_every_trial_has_is_shown_once_and_below_the_table(tmp_path, capsys):
+    lines = [
+        Record(
+            trial_id=name,
+            case=name,
+            agent="x",
+            index=1,
+            reward=1.0,
+            ended="completed",
+            seconds=1.0,
+            notes=("no isolation here", *own),
+        ).to_line()
+        for name, own in (("a", ()), ("b", ("b is odd",)))
+    ]
+    (tmp_path / "results.jsonl").write_bytes(b"".join(lines))
+    assert app_module.main("agentix", ["show", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("no isolation here") == 1 and "\nnote: no isolation here\n" in out
+    assert "  b is odd\n" in out
+
+
+def test_what_is_logged_before_there_is_a_log_is_not_printed_besides():
+    code = "from agentix.cli.api import log; log.warning('shown already')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
 
 
 def test_show_as_json_holds_the_records(toy):

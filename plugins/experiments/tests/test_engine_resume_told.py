@@ -21,6 +21,7 @@ def test_trials_that_run_again_are_not_among_the_kept_ones(lab, capfd) -> None:
     lab.script(a_someone_1=[{"code": "HOST_ERROR"}, {}])
     file = lab.file("matrix: {agents: [someone]}\n")
     assert lab.run(file) == exit_codes.UNMEASURED
+    assert f"again with agentix run {file} --id r --" in (said := capfd.readouterr().out) and " --retry infra\n" in said
     assert lab.run(file, retry=parse_retry(["infra"]), quiet=False) == exit_codes.OK
     assert " 1 trial to run (1 of them again), 1 kept\n" in capfd.readouterr().out
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 log = logging.getLogger("agentix.run")
+# What is logged here was shown already: before there is a file, logging would print it to stderr once more.
+log.addHandler(logging.NullHandler())
 
 
 class _Handler(logging.FileHandler):

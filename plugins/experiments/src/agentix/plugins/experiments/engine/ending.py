@@ -65,6 +65,7 @@ def judge(request: RunRequest, path: Path, outcome: Outcome, board: Board, *, el
         allow_failures=request.allow_failures,
         elapsed_s=elapsed_s,
         resume_with=outcome.resume_with,
+        retry_with=f"{outcome.resume_with} --retry infra",
     )
 
 
