@@ -149,7 +149,7 @@ def test_runs_that_have_nothing_in_common_are_refused_with_what_they_have(tmp_pa
     b = load_run(write(tmp_path, "b", rewards("z", [0]) + rewards("w", [1])))
     with pytest.raises(UsageError, match="have no agent with the same model in common") as caught:
         compare_runs(a, b)
-    assert "a has 'x', 'y'; b has 'z', 'w'" in str(caught.value)
+    assert "--row-a, --row-b): a has 'x', 'y'; b has 'z', 'w'" in str(caught.value)
 
 
 def test_comparing_without_scipy_says_what_to_install(tmp_path, monkeypatch):

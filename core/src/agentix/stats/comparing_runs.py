@@ -69,7 +69,7 @@ def compare_runs(a: Run, b: Run, *, row_a: str | None = None, row_b: str | None 
     if not pairs:
         raise UsageError(
             f"{a.path} and {b.path} have no agent with the same model in common",
-            hint=f"Say which to compare: a has {_list(rows_a)}; b has {_list(rows_b)}.",
+            hint=f"Say which with row_a and row_b (--row-a, --row-b): a has {_list(rows_a)}; b has {_list(rows_b)}.",
         )
     by_name = isinstance(a.manifest, ExperimentManifest) != isinstance(b.manifest, ExperimentManifest)
     used_a, used_b = {id(x) for x, _ in pairs}, {id(y) for _, y in pairs}
