@@ -76,3 +76,12 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         targets = [(page.parent / target.partition("#")[0]).resolve() for target in LINK.findall(page.read_text())]
         todo += [target for target in targets if target.suffix == ".md" and target.is_file() and target not in seen]
     assert [name(page) for page in PAGES if page not in seen] == []
+
+
+def test_the_table_of_rooms_names_every_distribution() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text()
+    braces = re.findall(r"`([^`{}]*)\{([^`}]*)\}/?`", table)
+    table += "".join(f"`{before}{name}/`" for before, names in braces for name in names.split(","))
+    distributions = re.findall(r"^-e (?:\./)?(\S+)$", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE)
+    assert len(distributions) > 5
+    assert [place for place in distributions if not re.search(rf"`{re.escape(place)}/", table)] == []
