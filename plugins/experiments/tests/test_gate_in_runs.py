@@ -161,6 +161,26 @@ def test_a_case_that_is_left_out_is_told_at_the_end_and_by_status(lab):
     assert "did not pass the gate: case cases/a" in lab.cli("status", "r", "--case", "cases/a").stdout
 
 
+def test_of_a_run_that_its_gate_stops_every_number_counts_the_rejected_case_too(lab):
+    file = lab.file("""
+    kind: Commands
+    check: {script: 'test "$CASE_NAME" != a'}
+    ---
+    matrix: {agents: [oracle]}
+    pipeline: {per_case: [{uses: check}], per_experiment: [{uses: report, with: {dest: r.json, format: json}}]}
+    """)
+    stopped = lab.cli("run", str(file), "--id", "r", "--executor", lab.executor)
+    assert stopped.returncode == exit_codes.FAILED
+    (total,) = [line for line in stopped.stdout.splitlines() if line.endswith("unrun")]
+    status = json.loads(lab.cli("status", "r", "--json").stdout)
+    planned = status["planned"]
+    assert total.startswith(f"{planned} trials: ")
+    assert "cases/a" in status["cases"]
+    assert sum(case["of"] for case in status["cases"].values()) == planned
+    (row,) = json.loads((lab.path() / "r.json").read_text())["rows"]
+    assert row["planned"] == planned
+
+
 def test_a_case_that_could_not_be_checked_is_not_found_out_and_waits(lab):
     file = lab.file("""
     kind: Commands

@@ -84,6 +84,8 @@ class Flow:
             gate = await check_cases(live, request, cases, manifest, executor, runner)
             checked = {"gate": gate.lines, "rejected": gate.rejected, "unknown": gate.unknown}
             if gate.stopped is not None:
+                # Nothing is left out of what goes no further.
+                self._belongs = belonging(live, plan, in_file=self._in_file or plan, asked=cases)
                 self._begin_unfinished(manifest, checked)
                 return gate.stopped
             passed = {case.label: case for case in gate.cases}
@@ -161,7 +163,8 @@ class Flow:
         """Begin what has no trials to run; of a run that has results, only what its gate found is new."""
         writer = self._live.writer
         if writer.earlier is None or not (writer.state.done or writer.state.recoverable):
-            self._begin(manifest.model_copy(update=checked), ResumePlan(()), mixed=[])
+            found = manifest.model_copy(update=checked)
+            self._begin(found if self._belongs is None else self._belongs.applied(found), ResumePlan(()), mixed=[])
             return
         self.start_log()
         writer.update(writer.go_on().model_copy(update=checked))

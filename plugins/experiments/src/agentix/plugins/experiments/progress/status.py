@@ -75,7 +75,7 @@ def look(run: Run, *, case: str | None = None, most: int = _FAILURES) -> Status:
         cases = {
             case.label: Counter(of=of if case.planned is None else case.planned)
             for case in experiment.cases
-            if wanted(case.label) and case.label not in experiment.rejected
+            if wanted(case.label) and (case.planned or case.label not in experiment.rejected)
         }
     failures: list[Record] = []
     notes: list[tuple[str, str, str]] = []
