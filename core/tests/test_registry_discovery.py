@@ -213,6 +213,19 @@ def test_an_unknown_name_says_what_was_meant(run: Run, kind: str, name: str, sai
     assert said in message
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("dataset", "the dataset harbor, as its option path"), ("agent", "the agent command, as its option script")],
+)
+@pytest.mark.parametrize("before", ["", "./"])
+def test_a_path_where_a_plugin_is_asked_for_says_who_takes_it(site: Path, run: Run, kind: str, said: str, before: str):
+    (site / "some").mkdir()
+    (site / "some/thing.sh").touch()
+    name = f"{before}some/thing.sh"
+    _, message = run(f"import os; os.chdir({str(site)!r}); print(json.dumps(attempt({kind!r}, {name!r})))")
+    assert said in message
+
+
 def test_an_absent_plugin_of_ours_says_what_to_install() -> None:
     script = (
         "from agentix.registry.snapshot import Snapshot\n"

@@ -54,6 +54,12 @@ KINDS: Mapping[AnyKind, KindSpec] = {
     "hooks": KindSpec("agentix.hooks", "hook implementations"),
 }
 
+# Who takes a path that somebody gives where a plugin is asked for.
+TAKES_PATHS: Mapping[AnyKind, str] = {
+    "dataset": "task directories go to the dataset harbor, as its option path",
+    "agent": "a program goes to the agent command, as its option script",
+}
+
 # Plugins that we publish, so that the error for an absent one can say what to install.
 PUBLISHED: Mapping[tuple[AnyKind, str], str] = {
     ("provider", "docker"): "agentix-rollouts-docker",

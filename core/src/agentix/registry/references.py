@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentix.errors import ConfigError
-from agentix.registry.kinds import KINDS, Kind, a
+from agentix.registry.kinds import KINDS, TAKES_PATHS, Kind, a
 
 _ATTR = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _FILE = re.compile(rf"(?P<path>.*\.py)(?::(?P<attr>{_ATTR}))?", re.DOTALL)
@@ -63,7 +63,8 @@ def parse_reference(kind: Kind, text: str, *, where: str) -> EntryRef | ModuleRe
     if match := _MODULE.fullmatch(text):
         return ModuleRef(match["module"], match["attr"])
     if text.startswith((".", "/", "~")):
-        raise ConfigError(f"{text!r} is no Python file", where=where, hint=f"a file is given as ./file.py[:{kind}]")
+        hints = [f"a file is given as ./file.py[:{kind}]", *([TAKES_PATHS[kind]] if kind in TAKES_PATHS else [])]
+        raise ConfigError(f"{text!r} is no Python file", where=where, hint="; ".join(hints))
     distribution, slash, name = text.rpartition("/")
     if ":" in text or not name.strip() or (slash and not distribution.strip()):
         raise ConfigError(

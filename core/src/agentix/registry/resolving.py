@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from agentix.errors import ConfigError, PluginAmbiguous, PluginNotFound
 from agentix.registry.files import import_file, import_module
 from agentix.registry.importing import blamed, import_plugin
 from agentix.registry.info import PluginInfo
-from agentix.registry.kinds import PLANNED, PUBLISHED, AnyKind, Kind, a
+from agentix.registry.kinds import PLANNED, PUBLISHED, TAKES_PATHS, AnyKind, Kind, a
 from agentix.registry.references import EntryRef, FileRef, ModuleRef, parse_reference
 from agentix.registry.snapshot import normalized, snapshot
 
@@ -79,6 +80,8 @@ def _not_found(
 ) -> PluginNotFound:
     if distribution is not None:
         has = f"{name!r} is provided by {', '.join(i.distribution for i in named)}" if named else None
+        if Path(distribution, name).exists():
+            has = TAKES_PATHS.get(kind, has)
         return PluginNotFound(
             f"{where}: no distribution {distribution!r} with the {kind} {name!r} is installed", hint=has
         )
