@@ -162,6 +162,7 @@ def test_exit_codes(toy, arguments, code):
         (["--id", "../x"], "--id"),
         (["--nosuch"], "--nosuch"),
         (["--n-concurrent", "0"], "--n-concurrent"),
+        (["--trials", "1000000000"], "4000000000 trials of 4 instances, and a run has at most 1000000"),
         (["--dataset-opt", "n=0"], "no instances"),
         (["--model"], "--model"),
     ],

@@ -21,7 +21,7 @@ from agentix.plugins.experiments.documents import (
     Submission,
     load,
 )
-from agentix.plugins.experiments.plan import agent_kinds, make_plan, select_cases
+from agentix.plugins.experiments.plan import agent_kinds, id_problems, make_plan, select_cases
 
 
 def case(name: str, label: str | None = None) -> Case:
@@ -90,6 +90,17 @@ def test_an_agent_may_have_its_own_number_of_trials_and_its_own_model() -> None:
         "a-again-opus-2",
     ]
     assert plan.line == "matrix: 6 trials across 1 case"
+
+
+def test_more_trials_than_a_run_may_have_are_refused_before_they_are_laid_out() -> None:
+    everywhere = submission("mine", trials=10**12)
+    with pytest.raises(ExperimentError, match=r"matrix\.trials: 1000000000000 for each case make 2000000000000 trials"):
+        make_plan(everywhere, [case("a"), case("b")])
+    of_one = submission("mine", AgentSpec(name="other", trials=10**6))
+    with pytest.raises(ExperimentError, match=r"matrix\.agents\[1\]\.trials: 1000000 for each case make 1000001 trials"):
+        make_plan(of_one, [case("a")])
+    (problem,) = id_problems(of_one, [case("a")], deterministic=[False, False])
+    assert "a run has at most 1000000" in problem.message
 
 
 def test_where_everything_runs_once_nothing_is_said_of_it() -> None:

@@ -1,9 +1,11 @@
-"""Limits of this process that decide how many trials can run at once."""
+"""How many trials a run may have, and how many at once."""
 
 from __future__ import annotations
 
 import resource
 
+MOST_TRIALS = 1_000_000
+"""Trials of one run: each is planned before the first starts, and has a directory of its own."""
 _OWN_FILES = 48
 _FILES_PER_TRIAL = 8
 

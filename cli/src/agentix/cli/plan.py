@@ -11,8 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from agentix.cli.fingerprint import plugin_use
+from agentix.cli.limits import MOST_TRIALS
 from agentix.cli.request import RolloutRequest
-from agentix.errors import AgentixError, DatasetError, RunError
+from agentix.errors import AgentixError, DatasetError, RunError, UsageError
 from agentix.interfaces import Agent, Dataset, HasContentHash, SandboxProvider
 from agentix.models import Trial, slug, trial_id
 from agentix.records import BundleUse, Manifest, PlannedInstance, Session, check_run_id
@@ -61,6 +62,9 @@ def make_plan(request: RolloutRequest) -> Plan:
         count = 1
     with _blaming(dataset, "instances"), _noting(notices):
         instances = request.selection.apply(dataset.instances())
+    if (asked := len(instances) * count) > MOST_TRIALS:
+        what = f"--trials {count}: {asked} trials of {len(instances)} instances, and a run has at most {MOST_TRIALS}"
+        raise UsageError(what, hint="Give fewer --trials, or choose instances with --instance, --limit or --sample.")
     hashes = dataset if isinstance(dataset, HasContentHash) else None
     with _blaming(dataset, "content_hash"):
         planned = tuple(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentix.cli.ending import RunEnding, missing, print_json
     from agentix.cli.fingerprint import plugin_use
     from agentix.cli.guard import Guard, Shows
-    from agentix.cli.limits import raise_open_files, width_for
+    from agentix.cli.limits import MOST_TRIALS, raise_open_files, width_for
     from agentix.cli.locate import locate
     from agentix.cli.output import Output, printable
     from agentix.cli.plan import default_provider
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIER_DIR",
     "INFRA",
+    "MOST_TRIALS",
     "PATCH_FILE",
     "RUN_LABEL",
     "TRAJECTORY_FILE",

@@ -19,6 +19,7 @@ HOMES = {
         "Shows",
     ),
     "agentix.cli.limits": (
+        "MOST_TRIALS",
         "raise_open_files",
         "width_for",
     ),

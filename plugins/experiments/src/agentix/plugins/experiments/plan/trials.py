@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentix.api import Case, trial_id
+from agentix.cli.api import MOST_TRIALS
 from agentix.plugins.experiments.documents import (
     AgentSpec,
     ExperimentError,
@@ -62,7 +63,7 @@ def make_plan(submission: Submission, cases: Sequence[Case], *, deterministic: I
             installed agents say of themselves.
 
     Raises:
-        ExperimentError: Two trials would have one id, or there is no such model.
+        ExperimentError: Two trials would have one id, there are more than a run may have, or there is no such model.
     """
     matrix = submission.experiment.matrix
     notices: tuple[str, ...] = ()
@@ -73,7 +74,7 @@ def make_plan(submission: Submission, cases: Sequence[Case], *, deterministic: I
     once: tuple[bool, ...] = tuple(deterministic)
     wrong: list[Problem] = []
     cells = list(_cells(submission, once, wrong))
-    if found := (*wrong, *_collisions(submission, cases, cells)):
+    if found := (*wrong, *_too_many(submission, cases, cells), *_collisions(submission, cases, cells)):
         raise ExperimentError(found)
     trials: list[PlannedTrial] = []
     for case in cases:
@@ -95,7 +96,7 @@ def make_plan(submission: Submission, cases: Sequence[Case], *, deterministic: I
 
 
 def id_problems(submission: Submission, cases: Sequence[Case], *, deterministic: Iterable[bool]) -> tuple[Problem, ...]:
-    """Trials that would have one id.
+    """What is wrong with the trials as such: more than one with an id, or more than a run may have.
 
     Args:
         submission: The experiment file.
@@ -104,7 +105,16 @@ def id_problems(submission: Submission, cases: Sequence[Case], *, deterministic:
     """
     # Models that there are not are told where the file is read.
     cells = list(_cells(submission, tuple(deterministic), []))
-    return _collisions(submission, cases, cells)
+    return (*_too_many(submission, cases, cells), *_collisions(submission, cases, cells))
+
+
+def _too_many(submission: Submission, cases: Sequence[Case], cells: Sequence[_Cell]) -> tuple[Problem, ...]:
+    if (planned := len(cases) * sum(cell.trials for cell in cells)) <= MOST_TRIALS:
+        return ()
+    most = max(cells, key=lambda cell: cell.trials)
+    path = f"matrix.agents[{most.position}].trials" if most.agent.trials else "matrix.trials"
+    message = f"{most.trials} for each case make {planned} trials in all, and a run has at most {MOST_TRIALS}"
+    return (problem(submission, path, message),)
 
 
 def _cells(submission: Submission, once: Sequence[bool], problems: list[Problem]) -> Iterator[_Cell]:
