@@ -34,6 +34,34 @@ def test_a_dry_run_shows_the_steps_what_they_ship_where_and_the_redaction_that_i
     assert not lab.path().exists()
 
 
+@pytest.mark.parametrize(
+    ("limit", "option", "price", "said"),
+    [
+        ("", 1.0, "", "so --max-cost-usd can count only"),
+        ("limits: {max_cost_usd: 1}", None, "", "so limits.max_cost_usd can count only"),
+        ("limits: {max_cost_usd: 1}", 1.0, "price: {in: 3}", "so --max-cost-usd and limits.max_cost_usd can count"),
+        ("", 1.0, "price: {in: 3, out: 0}", None),
+        ("", None, "", None),
+    ],
+)
+def test_a_limit_to_costs_that_nobody_may_know_is_told_before_anything_is_spent(
+    lab, capsys, limit: str, option: float | None, price: str, said: str | None
+) -> None:
+    file = lab.file(f"""
+        kind: LLMSpec
+        name: m
+        model: x
+        {price}
+        ---
+        matrix: {{agents: [claude], llm_specs: [m]}}
+        {limit}
+    """)
+    assert lab.run(file, dry_run=True, max_cost_usd=option) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "no whole price" in line]
+    assert len(notes) == (0 if said is None else 1)
+    assert all(said is not None and said in line for line in notes)
+
+
 def test_the_manifest_has_the_redaction_that_is_added(lab):
     file = lab.file("""
         matrix: {agents: [oracle]}

@@ -90,6 +90,7 @@ def load_parts(request: RunRequest) -> Parts:
     told = [
         *notices,
         *_untold(submission, kinds, native=native),
+        *_unpriced(request, submission),
         *learn_secrets(checked, keys, request.provider_options),
     ]
     return Parts(
@@ -152,6 +153,20 @@ def _untold(submission: Submission, kinds: tuple[AgentKind, ...], *, native: boo
         for name in (spec.llm_spec,) if spec.llm_spec else experiment.matrix.llm_specs:
             if name in submission.llm_specs and (keys := untold(spec, llm_of(submission.llm_specs[name]))):
                 yield f"agent {spec.name}: it has no options for {', '.join(keys)} of {name} and is told the model only"
+
+
+def _unpriced(request: RunRequest, submission: Submission) -> Iterator[str]:
+    """Models of which only an agent can tell what they cost, where there is a limit to it."""
+    experiment = submission.experiment
+    given = {"--max-cost-usd": request.max_cost_usd, "limits.max_cost_usd": experiment.limits.max_cost_usd}
+    limits = " and ".join(name for name, value in given.items() if value is not None)
+    used = {*experiment.matrix.llm_specs, *(agent.llm_spec for agent in experiment.matrix.agents)}
+    for name, spec in submission.llm_specs.items() if limits else ():
+        if name in used and (spec.price is None or spec.price.input is None or spec.price.output is None):
+            yield (
+                f"model {name} has no whole price, so {limits} can count only what the agent itself says that it cost; "
+                "give `price`, or limit max_tokens"
+            )
 
 
 def _overridden(request: RunRequest, submission: Submission, executor: ResolvedStep) -> Iterator[str]:
