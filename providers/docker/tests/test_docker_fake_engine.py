@@ -421,6 +421,36 @@ async def test_an_engine_that_goes_away_is_said_to_have_gone(engine: Any) -> Non
         await provider.delete(info.id)
 
 
+@pytest.mark.parametrize("noted_at", [1, 4, None])
+async def test_a_kill_that_the_engine_notes_late_is_not_taken_for_a_want_of_memory(
+    engine: Any, noted_at: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentix.providers.docker.gone._AGAIN_S", 0.01)
+    engine.images["x:1"] = fakes.IMAGE
+    asked_for_events = 0
+
+    async def handler(asked: Any) -> Any:
+        nonlocal asked_for_events
+        if asked.path.endswith("/wait"):
+            return Answers(value={"StatusCode": 137})
+        if asked.path.startswith("/containers/") and asked.path.endswith("/json") and asked.method == "GET":
+            state = {"Status": "exited", "Running": False, "OOMKilled": True, "ExitCode": 137}
+            return Answers(value={"State": state}) if asked.path != "/containers/json" else None
+        if asked.path == "/events":
+            asked_for_events += 1
+            late = noted_at is None or asked_for_events < noted_at
+            return Answers(value={"Action": "oom" if late else "kill"})
+        return None
+
+    engine.handler = handler
+    async with provider_of(engine) as provider:
+        info = await provider.create(SandboxConfig(image="x:1"), RUNTIME)
+        said = await provider.explain(info.id)
+        await provider.delete(info.id)
+    assert (said.exit_code, said.oom) == (137, noted_at is None)
+    assert ("somebody killed" in said.message) == (noted_at is not None)
+
+
 async def test_what_an_engine_says_of_its_limits_is_believed(engine: Any) -> None:
     engine.info |= {"MemoryLimit": False, "Driver": "btrfs", "Runtimes": {"nvidia": {}}}
     engine.images["x:1"] = fakes.IMAGE

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from agentix.sandbox.resuming import Resuming
 
 RECEIVE = 1 << 18
-EXPLAIN_S = 5.0
-"""How long the provider is asked why a stream ended."""
+EXPLAIN_S = 15.0
+"""How long the provider is asked why a stream ended: an engine that is busy takes seconds for each question."""
 
 
 class Connection:

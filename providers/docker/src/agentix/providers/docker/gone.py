@@ -13,11 +13,12 @@ from agentix.providers.docker.connecting import EngineAbsent
 from agentix.providers.docker.engine import Engine, segment
 from agentix.providers.docker.progress import messages
 
-_END_S = 2.0
+_END_S = 5.0
 _INSPECT_S = 5.0
 _EVENTS_S = 2.0
 _LOOK_BACK_S = 3600
-_NOTED_S = 0.2
+_NOTED_S, _AGAIN_S = 2.0, 0.2
+"""How long a busy engine may take to note a kill, and how often it is asked whether it has."""
 _TAIL = 4000
 
 
@@ -50,9 +51,10 @@ async def cause_of_death(engine: Engine, sandbox_id: str, *, log: str) -> Sandbo
     code = state.get("ExitCode")
     # The engine's flag also stands where a command was killed for memory, and the sandbox later ended otherwise.
     of_memory = bool(state.get("OOMKilled") or "oom" in happened) and code == 137
-    if of_memory and "kill" not in happened:
+    until = anyio.current_time() + _NOTED_S
+    while of_memory and "kill" not in happened and anyio.current_time() < until:
         # The engine notes a kill once the container has ended of it, which may be after it was asked.
-        await anyio.sleep(_NOTED_S)
+        await anyio.sleep(_AGAIN_S)
         happened = await _events(engine, sandbox_id)
     killed = "kill" in happened
     oom = of_memory and not killed
