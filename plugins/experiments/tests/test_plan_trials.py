@@ -97,7 +97,7 @@ def test_more_trials_than_a_run_may_have_are_refused_before_they_are_laid_out() 
     with pytest.raises(ExperimentError, match=r"matrix\.trials: 1000000000000 for each case make 2000000000000 trials"):
         make_plan(everywhere, [case("a"), case("b")])
     of_one = submission("mine", AgentSpec(name="other", trials=10**6))
-    with pytest.raises(ExperimentError, match=r"matrix\.agents\[1\]\.trials: 1000000 for each case make 1000001 trials"):
+    with pytest.raises(ExperimentError, match=r"matrix\.agents\[1\]\.trials: 1000000 for each case make 1000001"):
         make_plan(of_one, [case("a")])
     (problem,) = id_problems(of_one, [case("a")], deterministic=[False, False])
     assert "a run has at most 1000000" in problem.message
