@@ -129,6 +129,17 @@ async def test_a_program_that_is_not_there_is_no_failure_of_the_agent(
     assert cleaned(token)
 
 
+async def test_a_script_whose_interpreter_is_not_there_is_told_as_that(
+    sandbox: Sandbox, token: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "agent.sh"
+    script.write_text("#!/no/such/interpreter\n")
+    with pytest.raises(EnvFailed, match="program or its interpreter does not exist") as caught:
+        await run(sandbox, script=str(script))
+    assert caught.value.detail == "agent_setup"
+    assert cleaned(token)
+
+
 async def test_127_after_some_work_is_the_agents_own(sandbox: Sandbox) -> None:
     result = await run(sandbox, command="echo working; no-such-program")
     assert (result.exit_code, result.ended) == (127, "agent_error")

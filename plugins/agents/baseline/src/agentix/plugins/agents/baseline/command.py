@@ -157,10 +157,12 @@ def _instruction(instance: dict[str, Any]) -> str:
 def _require_started(ended: ExecResult, out: OutputFile, err: OutputFile) -> None:
     """Tell a program that is not there from one that failed: the shell's exit codes, and no output."""
     if ended.exit_code in _NOT_STARTED and not out.size:
-        what = "does not exist" if ended.exit_code == max(_NOT_STARTED) else "cannot be started"
+        # Of a script whose interpreter is missing, the kernel says that the script is.
+        missing = ended.exit_code == max(_NOT_STARTED)
+        what = " or its interpreter does not exist" if missing else " cannot be started"
         said = f": {err.tail}" if err.tail else ""
         raise EnvFailed(
-            f"the agent's program {what} in the sandbox (exit code {ended.exit_code}){said}", detail="agent_setup"
+            f"the agent's program{what} in the sandbox (exit code {ended.exit_code}){said}", detail="agent_setup"
         )
 
 
