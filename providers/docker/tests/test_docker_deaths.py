@@ -58,13 +58,25 @@ async def test_a_removed_container_ends_every_call_with_that_reason(provider: Do
 
 
 async def test_a_killed_container_is_not_taken_for_one_out_of_memory(provider: DockerProvider, images: Any) -> None:
+    killed: list[str] = []
+
     async def eat_then_kill(sandbox: Sandbox) -> None:
         # One command that dies for memory leaves the engine's flag behind.
-        eaten = await sandbox.exec("head -c 200000000 /dev/zero | tail -c 200000000 | wc -c", timeout_s=30)
+        try:
+            eaten = await sandbox.exec("head -c 200000000 /dev/zero | tail -c 200000000 | wc -c", timeout_s=30)
+        except SandboxGone as error:
+            # As long as what the killed one had is not free yet, the kernel may take the first process too.
+            assert error.oom
+            return
         assert eaten.text.strip() != "200000000"
+        killed.append(sandbox.id)
         await provider._engine.call("POST", f"/containers/{sandbox.id}/kill", doing="kill")
 
-    gone = await ended_by(provider, SandboxConfig(image=images.busybox, memory_mb=64), eat_then_kill)
+    for _ in range(5):
+        gone = await ended_by(provider, SandboxConfig(image=images.busybox, memory_mb=64), eat_then_kill)
+        if killed:
+            break
+    assert killed
     assert [(error.exit_code, error.oom) for error in gone] == [(137, False)] * 3
     assert all(error.detail == "sandbox_gone" for error in gone)
 
