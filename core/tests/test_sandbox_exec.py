@@ -325,3 +325,16 @@ async def test_a_time_limit_must_be_positive(sandbox: Sandbox, timeout_s: float)
 async def test_an_infinite_time_limit_is_none(sandbox: Sandbox) -> None:
     result: ExecResult = await sandbox.exec("true", timeout_s=math.inf)
     assert result.ok
+
+
+@pytest.mark.parametrize("pty", [False, True])
+async def test_the_kernel_takes_a_command_for_memory_before_the_server(sandbox: Sandbox, pty: bool) -> None:
+    server = anyio.Path(f"/proc/{(await sandbox.connect())._greeting['pid']}/oom_score_adj")
+    ours = int(await anyio.Path("/proc/self/oom_score_adj").read_text())
+    for _ in range(2):
+        result = await sandbox.exec("cat /proc/self/oom_score_adj", pty=pty)
+        assert int(result.text) == min(ours + 300, 1000)
+        with anyio.fail_after(60):
+            # It counts for more itself for as long as it starts something.
+            while int(await server.read_text()) != ours:  # noqa: ASYNC110
+                await anyio.sleep(0.01)

@@ -24,12 +24,16 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
 
 async def ended_by(
-    provider: DockerProvider, config: SandboxConfig, deed: Callable[[Sandbox], Awaitable[object]]
+    provider: DockerProvider,
+    config: SandboxConfig,
+    deed: Callable[[Sandbox], Awaitable[object]],
+    *,
+    before: Callable[[Sandbox], Awaitable[object]] = lambda sandbox: sandbox.exec("true"),
 ) -> list[SandboxGone]:
     """What two pending calls raise, and a later one, when something ends their sandbox."""
     raised: list[SandboxGone] = []
     async with provider.session(config) as sandbox:
-        await sandbox.exec("true")
+        await before(sandbox)
 
         async def pending() -> None:
             with pytest.raises(SandboxGone) as info:
@@ -58,37 +62,54 @@ async def test_a_removed_container_ends_every_call_with_that_reason(provider: Do
 
 
 async def test_a_killed_container_is_not_taken_for_one_out_of_memory(provider: DockerProvider, images: Any) -> None:
-    killed: list[str] = []
-
-    async def eat_then_kill(sandbox: Sandbox) -> None:
+    async def eat(sandbox: Sandbox) -> None:
         # One command that dies for memory leaves the engine's flag behind.
+        eaten = await sandbox.exec("head -c 200000000 /dev/zero | tail -c 200000000 | wc -c", timeout_s=30)
+        assert eaten.text.strip() != "200000000"
+
+    async def kill(sandbox: Sandbox) -> None:
+        await provider._engine.call("POST", f"/containers/{sandbox.id}/kill", doing="kill")
+
+    config, gone = SandboxConfig(image=images.busybox, memory_mb=64), list[SandboxGone]()
+    for _ in range(5):
         try:
-            eaten = await sandbox.exec("head -c 200000000 /dev/zero | tail -c 200000000 | wc -c", timeout_s=30)
+            gone = await ended_by(provider, config, kill, before=eat)
+            break
         except SandboxGone as error:
             # As long as what the killed one had is not free yet, the kernel may take the first process too.
             assert error.oom
-            return
-        assert eaten.text.strip() != "200000000"
-        killed.append(sandbox.id)
-        await provider._engine.call("POST", f"/containers/{sandbox.id}/kill", doing="kill")
-
-    for _ in range(5):
-        gone = await ended_by(provider, SandboxConfig(image=images.busybox, memory_mb=64), eat_then_kill)
-        if killed:
-            break
-    assert killed
     assert [(error.exit_code, error.oom) for error in gone] == [(137, False)] * 3
     assert all(error.detail == "sandbox_gone" for error in gone)
 
 
-async def test_a_sandbox_whose_server_is_killed_for_memory_says_so(provider: DockerProvider, images: Any) -> None:
-    async def fill(sandbox: Sandbox) -> None:
-        # What lies in memory as a file is nobody's: in the end the first process is killed for it.
-        with pytest.raises(SandboxGone):
-            await sandbox.write_file("/dev/shm/full", bytes(60_000_000))
+@pytest.mark.parametrize("user", ["root", "nobody"])
+async def test_the_kernel_takes_a_command_for_memory_before_the_server(
+    provider: DockerProvider, images: Any, user: str
+) -> None:
+    config = SandboxConfig(image=images.busybox, user=user)
+    score, back = "cat /proc/self/oom_score_adj", "until [ $(cat /proc/1/oom_score_adj) = 0 ]; do :; done"
+    async with provider.session(config) as sandbox:
+        assert (await sandbox.exec(f"{score}; {back}", timeout_s=60)).text == "300\n"
+        async with sandbox.stream(f"{score}; read line; {back}") as running:
+            # Beside another one, it has a parent of its own.
+            assert (await sandbox.exec(f"{score}; {back}", timeout_s=60)).text == "300\n"
+            await running.close_input()
+            assert [chunk.data async for chunk in running] == [b"300\n"]
+            assert (await running.wait()).ok
 
-    gone = await ended_by(provider, SandboxConfig(image=images.busybox, memory_mb=32), fill)
-    assert [(error.oom, error.detail, error.exit_code) for error in gone] == [(True, "oom", 137)] * 3
+
+async def test_a_sandbox_whose_server_is_killed_for_memory_says_so(provider: DockerProvider, images: Any) -> None:
+    async with provider.session(SandboxConfig(image=images.busybox, memory_mb=32)) as sandbox:
+        raised = []
+        with pytest.raises(SandboxGone) as info:
+            # What lies in memory as a file is nobody's: in the end the first process is killed for it.
+            await sandbox.write_file("/dev/shm/full", bytes(60_000_000))
+        raised.append(info.value)
+        with pytest.raises(SandboxGone) as info:
+            await sandbox.read_file("/etc/passwd")
+        raised.append(info.value)
+        assert not sandbox.alive
+    assert [(error.oom, error.detail, error.exit_code) for error in raised] == [(True, "oom", 137)] * 2
 
 
 async def test_a_command_that_was_killed_for_memory_is_remarked(provider: DockerProvider, images: Any) -> None:

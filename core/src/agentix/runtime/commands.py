@@ -92,7 +92,8 @@ class Commands:
 
     def _start_directly(self, command: Command, spec: dict[str, Any], descriptors: Sequence[int]) -> Direct | None:
         try:
-            pid, status = spawning.spawn(spec, descriptors, patient=False)
+            with self._server.exposure:
+                pid, status = spawning.spawn(spec, descriptors, patient=False)
         except OSError:
             # A supervisor has the time to try again, and the words for what is wrong.
             return None

@@ -84,7 +84,9 @@ class Listener(Call):
         """Close the port; connections live on until their own calls end."""
         self._watch(False)
         self._socket.close()
-        for call in self._waiting:
+        # Who tries again later finds nobody who waits.
+        waiting, self._waiting = self._waiting, deque()
+        for call in waiting:
             call.finish(None)
         self.finish(None)
 

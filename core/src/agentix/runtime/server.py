@@ -15,6 +15,7 @@ import time
 from agentix.runtime import wire
 from agentix.runtime.call import Call
 from agentix.runtime.commands import Commands
+from agentix.runtime.exposure import Exposure
 from agentix.runtime.link import Link
 from agentix.runtime.loop import Loop
 from agentix.runtime.stream import Stream
@@ -37,12 +38,14 @@ class Server(Loop):
 
     Args:
         stream: To the host.
+        exposure: What commands are started in.
         entrypoint: What to start when the host has said hello: a directory, a program and its arguments.
     """
 
-    def __init__(self, stream: Stream, *, entrypoint: Sequence[str] = ()) -> None:
+    def __init__(self, stream: Stream, *, exposure: Exposure, entrypoint: Sequence[str] = ()) -> None:
         super().__init__()
         self.pid = posix.getpid()
+        self.exposure = exposure
         self.calls: dict[int, Call] = {}
         self.settings: dict[str, Any] = {}
         self.worker: Worker | None = None
@@ -293,6 +296,7 @@ def main() -> None:
             except OSError:
                 continue
     posix.umask(0o022)
+    exposure = Exposure()
     # These files belong to another user where the kernel protects this process already.
     exposed = posix.stat("/proc/self/fd").st_uid == posix.geteuid()
     if exposed or posix.getpid() != 1:
@@ -303,7 +307,7 @@ def main() -> None:
         if posix.getpid() != 1:
             processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
     try:
-        Server(stream, entrypoint=entrypoint).serve()
+        Server(stream, exposure=exposure, entrypoint=entrypoint).serve()
     finally:
         if remove:
             from agentix.runtime.files import remove_tree

@@ -105,7 +105,8 @@ class Supervisors:
         return not pid
 
     def _fork(self, spec: dict[str, Any] | None, descriptors: Sequence[int]) -> Handle:
-        pid, socket = supervisor.fork(spec, descriptors)
+        with self._server.exposure:
+            pid, socket = supervisor.fork(spec, descriptors)
         handle = Handle(pid, socket)
         self._by_pid[pid] = handle
         self._server.watch(socket.fileno(), select.EPOLLIN, lambda events: self._readable(handle))
