@@ -72,7 +72,7 @@ class Closing:
         return f"{', '.join(left)} not done" if left else None
 
     async def _run(self, todo: Sequence[ResolvedStep], runner: CommandRunner, *, told: bool = False) -> str | None:
-        """Run them; with `told`, say of each shipment what went where, which `agentix ship` says at its end."""
+        """Run them; with `told`, say of each that publishes what it did, which `agentix ship` says at its end."""
         waiting, looked = deque(todo), set[str]()
         while waiting:
             step = waiting.popleft()
@@ -133,7 +133,7 @@ class Closing:
         log.log(30 if bad else 20, "step %s: %s %s", step.label, result.verdict, result.message)
         if bad and (told or not step.publishes):
             self._live.display.say(f"step {step.label}: {result.message}")
-        elif step.ships and told:
+        elif result.message and (told or not step.publishes):
             self._live.display.say(f"{step.label}: {result.message}")
         notes = self._live.hooks.call(
             "agentix_step_finished",

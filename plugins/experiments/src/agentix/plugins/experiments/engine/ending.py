@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentix.api import load_run
+from agentix.api import RunNumbers, load_run
 from agentix.cli.api import ExperimentManifest, Layout, Output, RunEnding, listed, missing, plural, print_json, totals
 from agentix.plugins.experiments.engine.outcome import Outcome
 from agentix.plugins.experiments.engine.request import RunRequest
-from agentix.plugins.experiments.progress import Board
+from agentix.plugins.experiments.progress import Board, agent_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,8 @@ class Ending(RunEnding):
     failed_steps: tuple[str, ...] = ()
     step_notes: int = 0
     """Steps after trials that did not pass and were let be."""
+    numbers: RunNumbers | None = None
+    """Of every agent with its model, where there are several."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -43,10 +45,12 @@ class Ending(RunEnding):
 
 def judge(request: RunRequest, path: Path, outcome: Outcome, board: Board, *, elapsed_s: float) -> Ending:
     """Judge a run by what it has on the disk: the board counts a result only once its line is there."""
-    layout, manifest = Layout(path), None
+    layout, manifest, numbers = Layout(path), None, None
     if layout.manifest.exists():
-        found = load_run(path).manifest
-        manifest = found if isinstance(found, ExperimentManifest) else None
+        run = load_run(path)
+        manifest = run.manifest if isinstance(run.manifest, ExperimentManifest) else None
+        if manifest is not None and len(manifest.matrix) > 1 and not request.json:
+            numbers = RunNumbers.of_run(run)
     summary = board.summary
     unrun = missing(outcome.planned, board.recorded)
     summary.planned = max(0 if manifest is None else manifest.planned, len(board.recorded) + len(unrun))
@@ -61,6 +65,7 @@ def judge(request: RunRequest, path: Path, outcome: Outcome, board: Board, *, el
         unreleased=tuple(board.unreleased),
         failed_steps=tuple(f"{end.step}: {end.message}" for end in ended if not end.ok and not end.warned),
         step_notes=board.step_notes,
+        numbers=numbers,
         fail_under=request.fail_under,
         allow_failures=request.allow_failures,
         elapsed_s=elapsed_s,
@@ -74,7 +79,8 @@ def print_ending(ending: Ending, output: Output, *, as_json: bool) -> None:
     if as_json:
         print_json(ending, Output.stdout())
         return
-    for line in (*totals(ending.summary), *_verdict(ending)):
+    rows = () if ending.numbers is None else agent_table(ending.numbers)
+    for line in (*totals(ending.summary), *rows, *_verdict(ending)):
         output.line(line)
     if ending.layout.results.exists():
         output.line(f"results: {ending.layout.results}")

@@ -1,5 +1,6 @@
 """What a run shows while it goes on, and the state that another terminal reads."""
 
+from agentix.plugins.experiments.progress.agent_table import agent_table
 from agentix.plugins.experiments.progress.board import Board, CaseCount, InFlight
 from agentix.plugins.experiments.progress.display import Display, Guarded, Plain, Quiet, make_display
 from agentix.plugins.experiments.progress.shipment_log import SHIPMENTS, ShipmentLine, ShipmentLog
@@ -16,6 +17,7 @@ __all__ = [
     "Quiet",
     "ShipmentLine",
     "ShipmentLog",
+    "agent_table",
     "counts",
     "heartbeat",
     "make_display",

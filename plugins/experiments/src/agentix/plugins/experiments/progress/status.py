@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentix.api import AgentNumbers, FailureCode, Record, Run, RunNumbers
+from agentix.api import FailureCode, Record, Run, RunNumbers
 from agentix.cli.api import ExperimentManifest, Output, StepEnd, number, plural, read_owner, reason, seconds, table
+from agentix.plugins.experiments.progress.agent_table import agent_table
 from agentix.plugins.experiments.progress.shipment_log import SHIPMENTS, read_shipments
 from agentix.plugins.experiments.progress.shipments import Shipments
 from agentix.plugins.experiments.progress.wording import where
@@ -146,7 +147,6 @@ def print_status(
     status: Status, output: Output, *, pass_at: float | None = None, failures: bool = False, case: str | None = None
 ) -> None:
     """The status for people."""
-    total = status.numbers.total
     doing = str(status.progress.get("doing") or "") if status.state not in (*_ENDS, "dead", "unknown") else ""
     output.line(f"{status.run_id} ({status.state}{f': {doing}' if doing else ''})")
     dropped = sum(count["dropped"] for count in status.cases.values())
@@ -179,35 +179,13 @@ def print_status(
             output.line(line)
         output.line()
     _print_in_flight(status, output, case=case)
-    if total.n:
-        header = ["agent", "model", "done", "mean", "median", "p25", "p75", "not measured"]
-        header += [] if pass_at is None else [f"pass@{pass_at:.2f}"]
-        cells = [_row(row, pass_at) for row in status.numbers.rows.values()]
-        for line in table(header, cells, right=frozenset({2, 3, 4, 5, 6})):
-            output.line(line)
-        if total.infra_failures:
-            output.line("in brackets: the mean with every trial that failed for no fault of the agent counted as 0")
-        if replace(total, planned=None).low_coverage:
-            output.line(f"LOW COVERAGE: only {total.denominator} of {total.n} trials that are done count")
+    for line in agent_table(status.numbers, pass_at=pass_at):
+        output.line(line)
+    total = status.numbers.total
+    if replace(total, planned=None).low_coverage:
+        output.line(f"LOW COVERAGE: only {total.denominator} of {total.n} trials that are done count")
     if failures:
         _print_failures(status, output)
-
-
-def _row(row: AgentNumbers, pass_at: float | None) -> list[str]:
-    summary = row.summary
-    codes = " ".join(f"{code}={count}" for code, count in sorted(summary.by_code.items(), key=str)) or "-"
-    quantiles = [_number(row.quantile(q)) for q in (0.5, 0.25, 0.75)]
-    mean = _number(summary.mean_reward)
-    mean += f" ({_number(summary.mean_reward_infra_zero)})" if summary.infra_failures else ""
-    cells = [row.agent, row.llm_spec or "-", str(summary.n), mean, *quantiles, codes]
-    if pass_at is not None:
-        passed, of = row.pass_at(pass_at), summary.denominator
-        cells.append(f"{passed}/{of} = {100 * passed / of:.0f}%" if of else "0/0")
-    return cells
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def _print_in_flight(status: Status, output: Output, *, case: str | None) -> None:
