@@ -141,7 +141,7 @@ async def test_at_its_timeout_everything_it_started_is_dead(tmp_path: Path) -> N
             place.mkdir()
             result = await runner.run(script(TREE + "sleep 1000"), cwd=place, timeout_s=timeout_s)
             assert result.timed_out
-            assert "timed out" in result.describe()
+            assert f"timed out after {timeout_s} s" in result.describe()
             if "begun" in result.stdout:
                 break
     assert "begun" in result.stdout

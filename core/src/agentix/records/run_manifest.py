@@ -66,7 +66,8 @@ class RunManifest(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise RecordsDamaged(f"{where}: {place}: {first['msg']}", hint="Use another --id.") from None
+            what = f"{place}: {first['msg']}" if place else first["msg"]
+            raise RecordsDamaged(f"{where}: {what}", hint="Use another --id.") from None
 
     def version_changes(self, new: Self) -> list[str]:
         """Which distributions have another version in `new`."""

@@ -180,7 +180,7 @@ def _modules(listing: Path) -> tuple[bytes, ...]:
 
 def _reason(result: CommandResult) -> str:
     if result.timed_out:
-        return f"took longer than {result.seconds:.0f} s"
+        return f"took longer than {result.limit_s:g} s"
     lines = [line.strip() for line in result.stderr.splitlines()]
     told = [line for line in lines if line.startswith(("fatal: ", "error: ", "remote: "))]
     return (told[0] if told else last_line(result.stderr)).removeprefix("fatal: ").removeprefix("error: ")

@@ -46,7 +46,7 @@ class HubFetcher:
         if not result.ok:
             if says(said, _NO_REVISION):
                 raise FetchFailed(f"the dataset {wanted.repo} has no revision {wanted.ref!r}", key="ref")
-            reason = f"took longer than {result.seconds:.0f} s" if result.timed_out else last_line(said)
+            reason = f"took longer than {result.limit_s:g} s" if result.timed_out else last_line(said)
             raise FetchFailed(f"the dataset {wanted.repo}: {reason}", passing=not says(said, _FINAL))
         return Fetched(root=root, commit=await anyio.to_thread.run_sync(_settle, root))
 

@@ -23,6 +23,8 @@ class CommandResult:
     stdout: str = ""
     stderr: str = ""
     seconds: float = 0.0
+    limit_s: float
+    """Seconds that it might take."""
     killed: bool = False
     """Whether it left processes running, which were then ended."""
 
@@ -39,7 +41,7 @@ class CommandResult:
     def describe(self) -> str:
         """How it ended in a line, with the last line that it wrote."""
         if self.timed_out:
-            how = f"timed out after {self.seconds:.0f} s"
+            how = f"timed out after {self.limit_s:g} s"
         elif self.signal is not None:
             how = f"ended by {self.signal}"
         else:

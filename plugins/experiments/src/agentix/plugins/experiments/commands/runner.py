@@ -127,6 +127,7 @@ class CommandRunner:
             stdout=scrubber.scrubbed(result.stdout).decode("utf-8", "replace"),
             stderr=scrubber.scrubbed(result.stderr).decode("utf-8", "replace"),
             seconds=result.duration_s,
+            limit_s=limit,
             killed=left,
         )
 

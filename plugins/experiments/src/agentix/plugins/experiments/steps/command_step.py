@@ -67,7 +67,7 @@ async def run_command_step(
     )
     said = _last(result.stderr, result.stdout)
     if result.timed_out:
-        raise CommandLost(_joined(f"took longer than {result.seconds:.0f} s and was killed", said))
+        raise CommandLost(_joined(f"took longer than {result.limit_s:g} s and was killed", said))
     if result.signal is not None:
         raise CommandLost(_joined(f"was ended by {result.signal}", said))
     if result.try_later:
