@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agentix.cli.api import ExperimentWriter
+from agentix.cli.api import ExperimentWriter, exit_codes
 
 CODES = ["AGENT_TIMEOUT", "AGENT_FAILED", "ENV_FAILED", "VERIFIER_ERROR"]
 
@@ -33,6 +33,16 @@ def test_both_bounds_and_a_low_coverage_are_told_wherever_a_mean_is(
     assert f"| {both} |" in report
     (row,) = (line for line in status.splitlines() if line.startswith("someone"))
     assert row.split("  ")[:1] == ["someone"] and f"  {both}  " in row
+
+
+def test_a_run_in_which_no_trial_is_done_has_no_rows_and_no_coverage(lab) -> None:
+    file = lab.file(
+        "kind: Commands\ncheck: {script: 'false'}\n---\nmatrix: {agents: [one, two]}\npipeline: {per_case: [{uses: check}]}\n"
+    )
+    assert lab.run(file) == exit_codes.FAILED
+    status = lab.cli("status", "r").stdout
+    assert "0/4 trials done" in status
+    assert "LOW COVERAGE" not in status and "not measured" not in status
 
 
 def test_the_words_of_a_summary_are_defined_where_a_run_is_started(lab) -> None:

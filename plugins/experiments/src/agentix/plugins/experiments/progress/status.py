@@ -182,7 +182,7 @@ def print_status(
     for line in agent_table(status.numbers, pass_at=pass_at):
         output.line(line)
     total = status.numbers.total
-    if replace(total, planned=None).low_coverage:
+    if total.n and replace(total, planned=None).low_coverage:
         output.line(f"LOW COVERAGE: only {total.denominator} of {total.n} trials that are done count")
     if failures:
         _print_failures(status, output)
