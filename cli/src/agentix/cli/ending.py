@@ -30,8 +30,8 @@ class RunEnding:
     allow_failures: bool = False
     elapsed_s: float = 0.0
     resume_with: str = ""
-    retry_with: str = ""
-    """What runs again what was not measured; empty where that is no matter of running it."""
+    retries: bool = False
+    """Whether what was not measured can be run again, as `resume_with --retry`."""
 
     @property
     def below(self) -> bool:
@@ -68,8 +68,8 @@ class RunEnding:
 
     def last_words(self) -> Iterator[str]:
         """What is told last of what went wrong with the run as a whole."""
-        if self.retry_with and self.summary.infra_failures and not (self.unrun or self.stopped):
-            yield f"run what was not measured again with {self.retry_with}"
+        if self.retries and self.summary.infra_failures and not (self.unrun or self.stopped):
+            yield f"run what was not measured again with {self.resume_with} --retry infra"
         if self.unreleased:
             yield f"sandboxes that may still exist: {', '.join(self.unreleased)}\n  remove them: agentix gc"
         if self.below:

@@ -41,8 +41,6 @@ class Plan:
     notices: tuple[str, ...] = ()
     resume_with: str = ""
     """What to type to run what is missing."""
-    retry_with: str = ""
-    """What to type to run again what was not measured."""
 
 
 def make_plan(request: RolloutRequest) -> Plan:
@@ -120,7 +118,6 @@ def make_plan(request: RolloutRequest) -> Plan:
         manifest=manifest,
         notices=tuple(notices),
         resume_with=f"--id {run_id}",
-        retry_with=f"--id {run_id} --retry infra",
     )
 
 

@@ -160,7 +160,7 @@ def _ending(
         allow_failures=request.allow_failures,
         elapsed_s=elapsed_s,
         resume_with=plan.resume_with,
-        retry_with=plan.retry_with,
+        retries=True,
     )
 
 

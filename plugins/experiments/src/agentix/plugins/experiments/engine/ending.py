@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,6 @@ class Ending(RunEnding):
     failed_steps: tuple[str, ...] = ()
     step_notes: int = 0
     """Steps after trials that did not pass and were let be."""
-    numbers: RunNumbers | None = None
-    """Of every agent with its model, where there are several."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -45,12 +43,10 @@ class Ending(RunEnding):
 
 def judge(request: RunRequest, path: Path, outcome: Outcome, board: Board, *, elapsed_s: float) -> Ending:
     """Judge a run by what it has on the disk: the board counts a result only once its line is there."""
-    layout, manifest, numbers = Layout(path), None, None
+    layout, manifest = Layout(path), None
     if layout.manifest.exists():
-        run = load_run(path)
-        manifest = run.manifest if isinstance(run.manifest, ExperimentManifest) else None
-        if manifest is not None and len(manifest.matrix) > 1 and not request.json:
-            numbers = RunNumbers.of_run(run)
+        found = load_run(path).manifest
+        manifest = found if isinstance(found, ExperimentManifest) else None
     summary = board.summary
     unrun = missing(outcome.planned, board.recorded)
     summary.planned = max(0 if manifest is None else manifest.planned, len(board.recorded) + len(unrun))
@@ -65,12 +61,11 @@ def judge(request: RunRequest, path: Path, outcome: Outcome, board: Board, *, el
         unreleased=tuple(board.unreleased),
         failed_steps=tuple(f"{end.step}: {end.message}" for end in ended if not end.ok and not end.warned),
         step_notes=board.step_notes,
-        numbers=numbers,
         fail_under=request.fail_under,
         allow_failures=request.allow_failures,
         elapsed_s=elapsed_s,
         resume_with=outcome.resume_with,
-        retry_with=f"{outcome.resume_with} --retry infra",
+        retries=True,
     )
 
 
@@ -79,11 +74,17 @@ def print_ending(ending: Ending, output: Output, *, as_json: bool) -> None:
     if as_json:
         print_json(ending, Output.stdout())
         return
-    rows = () if ending.numbers is None else agent_table(ending.numbers)
-    for line in (*totals(ending.summary), *rows, *_verdict(ending)):
+    for line in (*totals(ending.summary), *_rows(ending), *_verdict(ending)):
         output.line(line)
     if ending.layout.results.exists():
         output.line(f"results: {ending.layout.results}")
+
+
+def _rows(ending: Ending) -> Iterable[str]:
+    """The numbers of each agent with its model, where there are several."""
+    if ending.manifest is None or len(ending.manifest.matrix) < 2:
+        return ()
+    return agent_table(RunNumbers.of_run(load_run(ending.layout.root)))
 
 
 def _verdict(ending: Ending) -> list[str]:

@@ -15,7 +15,7 @@ from agentix.plugins.experiments.engine.manifest import make_manifest
 from agentix.plugins.experiments.engine.parts import Parts
 from agentix.plugins.experiments.engine.request import RunRequest
 from agentix.plugins.experiments.engine.resuming import unshipped
-from agentix.plugins.experiments.gate import VerdictCache, recall
+from agentix.plugins.experiments.gate import VerdictCache, recall, recalls
 from agentix.plugins.experiments.plan import Plan, make_plan, select_cases
 from agentix.plugins.experiments.progress import Board
 from agentix.plugins.experiments.steps import ResolvedStep
@@ -30,7 +30,7 @@ async def preview(request: RunRequest, parts: Parts, path: Path) -> int:
         async with CommandRunner(inherit_env=parts.submission.commands.inherit_env) as runner:
             cases = await resolve(parts.submission, runner=runner, snapshots=Path(scratch), say=output.line)
         chosen = select_cases(cases, patterns=request.cases, limit=request.limit)
-        if not request.regate and any(step.fix is not None for step in parts.pipeline.per_case):
+        if recalls(parts.pipeline.per_case, regate=request.regate):
             kept = path / SNAPSHOTS
             again = [await recall(case, run_dir=path, kept=kept, snapshots=Path(scratch)) for case in chosen]
             chosen = tuple(again)

@@ -13,7 +13,7 @@ import anyio.to_thread
 from agentix.api import Case, Rollout, StepOutcome
 from agentix.cli.api import short
 from agentix.plugins.experiments.gate.cache import CachedVerdict, VerdictCache
-from agentix.plugins.experiments.gate.repair import RepairFailed, recall, remember, repair, write_back
+from agentix.plugins.experiments.gate.repair import RepairFailed, recall, recalls, remember, repair, write_back
 from agentix.plugins.experiments.gate.setting import GateSetting
 from agentix.plugins.experiments.steps import ResolvedStep, StepResult, concluded, run_step
 
@@ -56,8 +56,8 @@ class CaseCheck:
     async def run(self) -> CheckedCase:
         """Check it, repair it where that is asked for, and check all of it again, until nothing changes any more."""
         result = self._result
-        if not self._setting.regate and any(step.fix is not None for step in self._setting.steps):
-            setting = self._setting
+        setting = self._setting
+        if recalls(setting.steps, regate=setting.regate):
             result.case = await recall(
                 result.case, run_dir=setting.run_dir, kept=setting.snapshots, snapshots=setting.snapshots
             )

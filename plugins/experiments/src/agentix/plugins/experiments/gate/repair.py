@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -106,6 +107,11 @@ async def remember(original: Case, repaired: Case, *, setting: GateSetting) -> N
         temp.replace(place / _MARK)
 
     await anyio.to_thread.run_sync(write)
+
+
+def recalls(steps: Iterable[ResolvedStep], *, regate: bool) -> bool:
+    """Whether a gate takes cases as it has repaired them before: one that repairs, and does not start anew."""
+    return not regate and any(step.fix is not None for step in steps)
 
 
 async def recall(case: Case, *, run_dir: Path, kept: Path, snapshots: Path) -> Case:

@@ -7,8 +7,6 @@ import os
 import posixpath
 import stat
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -124,34 +122,25 @@ class RewardPlace:
         return self.sandbox.config.compose is not None or bool(await self.sandbox.count_processes())
 
     async def _read(self) -> RewardFiles:
-        async with self._look(_JSON, _TEXT) as (directory, refused):
-            return await anyio.to_thread.run_sync(_taken, directory, refused)
-
-    @asynccontextmanager
-    async def _look(self, *names: str) -> AsyncIterator[tuple[Path, dict[bytes, str]]]:
-        """The directory with these files of it, and why some were left out.
+        """Both files, in one look at the directory above, where a link in its place is seen as one.
 
         Raises:
+            BadReward: One of them is none that a reward can be in.
             Meddled: It is not the directory that was made, but a link, another one, or nothing.
         """
-        # From the directory above, where a link in its place is seen as one.
         logs, own = posixpath.split(VERIFIER_LOGS)
-        members = [own, *(f"{own}/{name}" for name in (*names, self.mark))]
+        members = [own, *(f"{own}/{name}" for name in (_JSON, _TEXT, self.mark))]
         with tempfile.TemporaryDirectory(prefix="agentix-reward-") as spare:
             report = await self.sandbox.download(
                 logs, spare, members=[name.encode() for name in members], max_bytes=2 * MAX_REWARD_BYTES
             )
-            directory = Path(spare, own)
-            if not await anyio.to_thread.run_sync(_is_the_one, directory, self.mark):
-                raise Meddled(f"{VERIFIER_LOGS} was replaced while the tests ran")
-            yield directory, {posixpath.basename(refusal.path): refusal.reason for refusal in report.refused}
+            refused = {posixpath.basename(refusal.path): refusal.reason for refusal in report.refused}
+            return await anyio.to_thread.run_sync(_taken, Path(spare, own), self.mark, refused)
 
 
-def _is_the_one(directory: Path, mark: str) -> bool:
-    return not directory.is_symlink() and (directory / mark).is_file()
-
-
-def _taken(directory: Path, refused: dict[bytes, str]) -> RewardFiles:
+def _taken(directory: Path, mark: str, refused: dict[bytes, str]) -> RewardFiles:
+    if directory.is_symlink() or not (directory / mark).is_file():
+        raise Meddled(f"{VERIFIER_LOGS} was replaced while the tests ran")
     return RewardFiles(json=_file(directory / _JSON, refused), text=_file(directory / _TEXT, refused))
 
 
