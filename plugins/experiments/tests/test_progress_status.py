@@ -36,9 +36,13 @@ def test_both_bounds_and_a_low_coverage_are_told_wherever_a_mean_is(
 
 
 def test_a_run_in_which_no_trial_is_done_has_no_rows_and_no_coverage(lab) -> None:
-    file = lab.file(
-        "kind: Commands\ncheck: {script: 'false'}\n---\nmatrix: {agents: [one, two]}\npipeline: {per_case: [{uses: check}]}\n"
-    )
+    file = lab.file("""
+    kind: Commands
+    check: {script: 'false'}
+    ---
+    matrix: {agents: [one, two]}
+    pipeline: {per_case: [{uses: check}]}
+    """)
     assert lab.run(file) == exit_codes.FAILED
     status = lab.cli("status", "r").stdout
     assert "0/4 trials done" in status
