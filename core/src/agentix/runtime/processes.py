@@ -15,7 +15,7 @@ PR_SET_CHILD_SUBREAPER = 36
 SIGKILL, SIGTERM, SIGCONT, SIGSTOP = 9, 15, 18, 19
 
 _SWEEPS = 10
-DOUBTS = 20
+DOUBTS = 100
 """How often one looks again where nothing was found, but something may have been missed."""
 _THREADS = 17
 """Where in /proc/PID/stat, after the name, the number of threads is."""
